@@ -9,10 +9,10 @@
 # layers still compute. PyTorch's [DistributedDataParallel](https://docs.pytorch.org/docs/stable/notes/ddp.html) ([DDP](../labs/GLOSSARY.md#DDP)) and
 # [Horovod](https://horovod.readthedocs.io) both work in this way.
 #
-# In this lab we write gradient averaging in three ways, namely with one allreduce at the end, with
-# one allreduce per layer during the backward pass, and with several gradients fused into a
-# *bucket*. We then measure on 160 virtual GPUs what each of them gains, why tiny buckets can be
-# slower than no overlap at all, and for which networks overlap matters.
+# In this lab we implement gradient averaging in three ways: with one allreduce at the end, with one
+# allreduce per layer during the backward pass, and with several gradients fused into a *bucket*. We
+# then measure on 160 virtual GPUs what each of them gains, why tiny buckets can be slower than no
+# overlap at all, and for which networks overlap matters.
 #
 # **After this lab you can** (1) launch a [collective](../labs/GLOSSARY.md#collective) at the moment when a gradient is complete, (2)
 # fuse gradients into buckets, and say what too small and too large buckets cost, (3) say for which
@@ -91,9 +91,9 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # Write `at_the_end`, which averages the gradients as in [lab 30](30_average_gradients.ipynb). There is nothing to do in `ready`,
 # and `finish` uses one vector and one `Allreduce`. About 8 lines.
 #
-# Then write `watch`, which all ways share. It gives each parameter of a PyTorch module a hook that
-# calls `ready(i)`, where i is the parameter's position in `module.parameters()`, counted from 0. 2
-# lines. *(intermediate)*
+# Then write `watch`, which all three ways share. It gives each parameter of a PyTorch module a hook
+# that calls `ready(i)`, where i is the parameter's position in `module.parameters()`, counted
+# from 0. 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which i does a hook know?</summary>
 #
@@ -133,9 +133,9 @@ check("32.1", at_the_end, watch)
 # The clock advances with the time for computation and for messages. A launched message makes
 # progress by itself here, which is not guaranteed on your machine ([lab 36](36_progress.ipynb)).
 #
-# The next cell prints the machine, the sizes of three networks, and how long way (a)'s allreduce of
-# AlexNet takes alone. The lines about the machine say for each number whether it was published,
-# computed or estimated.
+# The next cell prints the machine, the sizes of three networks, and how long AlexNet's allreduce
+# takes by itself in way (a). The lines about the machine say for each number whether it was
+# published, computed or estimated.
 
 # %%
 machine = virtual.machine("k80_fdr")
@@ -163,7 +163,7 @@ print(f"{in_last_three:.0f} % of these bytes are in its last three layers")
 #
 # ### Predict
 # In way (a), `at_the_end`, what percentage of a step does the allreduce take? You need two of the
-# printed numbers, AlexNet's computation and its allreduce alone.
+# printed numbers, the time of AlexNet's computation and that of its allreduce alone.
 
 # %%
 predict("32.1", percent_for_allreduce=...)
@@ -438,7 +438,7 @@ for name, net in nets.items():
 # is the ratio between the time of the allreduce and the time of the backward pass. To see the
 # effect of fewer images or faster GPUs, change `images` and `flops` at the top of the lab.
 #
-# The machine is a model without jitter or an input pipeline. Trust the order of the ways, but not
+# The machine is a model without jitter or an input pipeline. Trust the ranking of the ways, but not
 # the percentages.
 #
 # ### What you take away

@@ -58,8 +58,8 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 
 # %% [markdown]
 # ## Mixing
-# In a gossip step rank i replaces its vector by a weighted mean of its own vector and those of its
-# neighbors. If `x[j]` is the vector of rank j, the new vector of rank i is the sum of
+# In a gossip step, rank i replaces its vector with a weighted mean of its own vector and those of
+# its neighbors. If `x[j]` is the vector of rank j, the new vector of rank i is the sum of
 # `W[i, j] * x[j]` over its neighbors j and i itself. The matrix W is called the **mixing matrix**.
 # Each of its rows sums to 1, because the new vector is a mean.
 #
@@ -172,17 +172,18 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 # %% [markdown]
 # ### Measure: agreement
 # We apply your gossip steps on 32 virtual ranks, starting from random vectors, for as many steps as
-# λ2 requires for a hundredth. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency) of 30 µs, in the
-# virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, as the parameters of [lab 30](30_average_gradients.ipynb) have.
-# Before you run the cell, guess which topology reduces the distance most per step, and which per
-# millisecond.
+# λ2 requires to shrink the distance to a hundredth. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency)
+# of 30 µs, in the virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, like the
+# parameters of [lab 30](30_average_gradients.ipynb). Before you run the cell, guess which topology reduces the distance most per
+# step, and which per millisecond.
 #
 # As a comparison there are two allreduces, after which all ranks agree exactly: the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce)
 # ([lab 23](23_ring_allreduce.ipynb)), and `comm.Allreduce`, the fastest algorithm of the virtual cluster for vectors of this
 # length, which is Rabenseifner's ([lab 24](24_trees_and_halving.ipynb)).
 #
-# The cell prints a line for each topology, with the milliseconds of a step, the factor by which it
-# shrinks the distance in the end, and λ2, which this factor approaches. It takes about 20 s.
+# The cell prints a line for each topology, with the time of a step in milliseconds, the factor by
+# which a step eventually shrinks the distance, and λ2, which this factor approaches. It takes about
+# 20 s.
 
 # %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
@@ -284,9 +285,9 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # λ2). For the random graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. One gossip step per
 # training step keeps the ranks together, and 1 − λ2 says how closely.
 #
-# After training one keeps the average of all parameters. We have not trained here. The authors of
-# D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten times as fast as
-# centralized SGD on slow networks.
+# After training, one keeps the average of the parameters over all ranks. We have not trained here.
+# The authors of D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten
+# times as fast as centralized SGD on slow networks.
 #
 # <details><summary>What does "centralized" mean?</summary>
 #

@@ -53,8 +53,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | one bit for each value, to all other ranks (`Allgather`) | (p - 1) · n/8 bytes |
 #
 # ### Predict
-# How many times fewer bytes do the bits take, with 4 ranks and with 64? (Divide the first row by
-# the second.)
+# By what factor do the bits reduce the number of bytes, with 4 ranks and with 64? (Divide the first
+# row by the second.)
 
 # %%
 predict("35.1", fewer_with_4=..., fewer_with_64=...)
@@ -135,7 +135,7 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# Your `half_average` sends half of the bytes of float32 on any number of ranks. **Horovod** has an
+# Your `half_average` sends half as many bytes as float32 on any number of ranks. **Horovod** has an
 # option for float16, `compression=hvd.Compression.fp16`. What it saves depends on the library that
 # adds up the values: over MPICH, which then sends whole vectors in log₂ p steps (recursive
 # doubling, [lab 24](24_trees_and_halving.ipynb)), it halves the bytes only on 2 nodes.
@@ -248,18 +248,18 @@ check("35.3", feedback_average)
 
 # %% [markdown]
 # ### Predict
-# A network that trains with float32 gets about 97 % of the test images right after ten [epochs](../labs/GLOSSARY.md#epoch). How
-# many percent does it get right with bits, if the error is kept for the next step? And how many if
-# the error is dropped? (Both are guesses.)
+# After ten [epochs](../labs/GLOSSARY.md#epoch), a network trained with float32 classifies about 97 % of the test images
+# correctly. What percentage does it classify correctly with bits, if the error is kept for the next
+# step? And what percentage if the error is dropped? (Both are guesses.)
 
 # %%
 predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
-# We train ten epochs of the digits on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds for each bar. Bits
-# might fail only because their steps are too long. As a control we therefore repeat all runs with a
-# tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate) (the bars *rate / 10*). This takes about a minute.
+# We train on the digits for ten epochs, on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds for each bar.
+# Bits might fail only because their steps are too long. As a control we therefore repeat all runs
+# with a tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate) (the bars *rate / 10*). This takes about a minute.
 
 # %%
 right = {
@@ -287,9 +287,9 @@ predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(rig
 # something, but still less than float32 with this rate, so long steps are not the only reason.
 #
 # ### Measure: which part of a gradient does a message keep?
-# What does one bit per value do to a gradient? We mark the places of its largest values and of its
-# smaller half. Then we compute the share of the sum of squares in these places, both for the
-# gradient and for the received values. In the example of 35.2:
+# What does one bit per value do to a gradient? We mark the places of its largest values and of the
+# smaller half of its values. Then we compute the share of the sum of squares in these places, both
+# for the gradient and for the received values. In the example of 35.2:
 #
 # | | values | squares | share of the largest value | share of the smaller half |
 # |---|---|---|---|---|
@@ -319,15 +319,15 @@ print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
 # %% [markdown]
 # **Explain.** You should see that a large part of the gradient is in few values, while the received
 # values are spread much more evenly. The few large values arrive as small as the mean of their
-# group, and the small ones as large as this mean, so weights are changed that should stay as they
-# are. If the error is kept, it corrects both in the next steps.
+# group, and the small ones as large as this mean, so weights that should stay as they are get
+# changed. If the error is kept, it corrects both in the next steps.
 #
 # ## The top k values
 # Instead of all values coarsely, you can send few values exactly: the **k values of largest
 # magnitude**, with error feedback for the others.
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
-# same order. For 3 -1 1 -5, the top 2 are the places 3 and 0 (counted from 0), with the values -5
+# same order. For 3 -1 1 -5, the top 2 are at places 3 and 0 (counted from 0), with the values -5
 # and 3. The next cell has a pair of functions like yours for bits, and prints the same shares and
 # the cosine for this message.
 
@@ -370,7 +370,7 @@ for name, row in right.items():
 
 # %% [markdown]
 # **Explain.** You should see that the top 1 % with the error kept is as good as float32. If the
-# error is dropped, the accuracy falls only by a few points. Why does this form need the error so
+# error is dropped, the accuracy falls by only a few points. Why does this form need the error so
 # much less than bits do?
 # <details><summary>Answer</summary>
 #
@@ -381,8 +381,8 @@ for name, row in right.items():
 # </details>
 #
 # ## When compression is worth its cost
-# Compression pays off if it saves more time on the link than it costs for packing. We first need
-# the bytes that a rank sends for n values:
+# Compression pays off if it saves more time on the link than packing costs. We first need the bytes
+# that a rank sends for n values:
 #
 # | way | a rank sends |
 # |---|---|

@@ -123,8 +123,8 @@ check("36.1", carry)
 # %% [markdown]
 # ### Measure: how often do you have to test?
 # We run the allreduce and 60 ms of computation on the virtual ranks: first left alone, and then
-# with `carry` after every 60, 30, 20, … ms. As a control, the plot shows what the time would be if
-# something else moved the messages, which is 60 ms.
+# with `carry` after every 60, 30, 20, … ms. As a control, the plot shows what the time would be,
+# namely 60 ms, if something else moved the messages.
 
 # %%
 def leave(requests):
@@ -152,13 +152,13 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 
 # %% [markdown]
 # **Explain.** *Left alone*, one step of six is hidden behind the computation, and the other five
-# take 50 ms more. With a Test every 20 ms, three steps are hidden. With a Test every 4 ms, five
-# are, each noticed 2 ms late, and the last step begins when the computation ends.
+# take 50 ms more. With a Test every 20 ms, three steps are hidden. With a Test every 4 ms, five are
+# hidden, each noticed 2 ms late, and the last step begins when the computation ends.
 #
 # A Test helps only after a step has ended. With 1, 2, 5 and 10 ms, a Test falls exactly on the end
-# of each step, and nothing is lost. With 3, 4, 6 and 12 ms each step is noticed 2 ms late. Rarer
-# Tests cost whole steps. What matters is therefore **about one Test per step**, and on fast links a
-# step takes only microseconds.
+# of each step, and nothing is lost. With 3, 4, 6 and 12 ms each step is noticed 2 ms late. Less
+# frequent Tests cost whole steps. What matters is therefore **about one Test per step**, and on
+# fast links a step takes only microseconds.
 #
 # ## On real ranks
 # Now two real ranks use a network of 12 linear layers with about 3 MB of gradients. The lab chooses
@@ -166,7 +166,7 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # images). The [forward pass](../labs/GLOSSARY.md#forward-pass) takes half as long as the backward pass.
 #
 # ### Predict
-# Let the allreduce take 1 unit of time, and the backward pass, too. Then the arithmetic takes 1.5,
+# Let the allreduce and the backward pass each take 1 unit of time. Then the arithmetic takes 1.5,
 # and a step with the allreduce at the end takes 2.5. How many times as fast is a step whose
 # allreduce is completely hidden behind the backward pass?
 
@@ -175,9 +175,9 @@ predict("36.1", at_best_times_as_fast=...)
 
 # %% [markdown]
 # ### Measure: here
-# Steps of these kinds take turns, with networks in host memory. This takes about 10 s. (They are in
-# host memory even if there are GPUs, because MPI's arrays are NumPy arrays here, and we would
-# otherwise measure the copies from a GPU in the middle of the backward pass.)
+# We time steps of the kinds in the table below, which take turns. This takes about 10 s. (The
+# networks are in host memory even if there are GPUs, because MPI's arrays are NumPy arrays here,
+# and we would otherwise measure the copies from a GPU in the middle of the backward pass.)
 #
 # | name | what it does | what makes progress |
 # |---|---|---|
@@ -202,15 +202,15 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 
 # %% [markdown]
 # **Explain.** Completely hidden, the allreduce would make a step 2.5 / 1.5 = 1.67 times as fast. On
-# a single machine you should see **no** gain, and rather a slower step. Here a message is not bytes
-# on a wire but a copy in memory, which a core has to make. MPI makes it in your calls, so it is the
-# core that computes.
+# a single machine you should see **no** gain and, if anything, a slower step. Here a message is not
+# bytes on a wire but a copy in memory, which a core has to make. MPI makes it in your calls, so it
+# is the core that computes.
 #
 # *Launched* is even slower than *at the end*. A likely reason is that it has 24 allreduces, for the
 # weights and biases of 12 layers, instead of one, but this lab has no control for that. *Group of
 # one, carried* shows what launches, copies and tests cost when there is no message at all. If two
-# boxes overlap, or a box is marked "not steady", other programs run, and the plot does not show
-# differences of a few percent.
+# boxes overlap, or a box is marked "not steady", other programs are running, and the plot cannot
+# show differences of a few percent.
 #
 # ### Measure: over a slow link
 # Between two nodes, the kernel and the [NIC](../labs/GLOSSARY.md#NIC) move bytes while your core computes. This cell shows
@@ -243,15 +243,15 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # move the bytes.
 #
 # ## A thread that makes progress
-# Tests in hooks mean extra work for the programmer, and a long layer has no hook in its middle.
+# Tests in hooks mean extra work for the programmer, and a long layer has no hook in the middle.
 # Instead, a **thread** can call MPI every millisecond and sleep in between. The MPI libraries of
 # this kit move *all* messages in *any* call, so a cheap call such as `comm.Iprobe()` is enough.
 # (Two threads that call MPI need its highest [thread level](../labs/GLOSSARY.md#thread-level), `MULTIPLE`; see [lab 42](42_horovod_mvapich2_gdr.ipynb).)
 #
-# Such a thread has a cost, although it does almost nothing. It takes turns with the rank's own
-# thread on the core, if the rank has only one, and with Python's lock, because only one thread runs
-# Python at a time. This lab has not measured it. Horovod ([lab 40](40_horovod_pytorch.ipynb)) needs neither Test nor a thread
-# in your code. Why?
+# Such a thread has a cost, although it does almost nothing. If the rank has only one core, its two
+# threads share this core. On any number of cores they also wait for each other at Python's lock,
+# because only one thread runs Python at a time. This lab has not measured it. Horovod ([lab 40](40_horovod_pytorch.ipynb))
+# needs neither Test nor a thread in your code. Why?
 # <details><summary>Answer</summary>
 #
 # Horovod starts this thread itself. In every cycle, by default once per millisecond, it looks for
@@ -261,8 +261,8 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # </details>
 #
 # ### What you take away
-# - An operation that was launched does not necessarily make progress. MPI may move messages only in
-#   its calls, and a [collective](../labs/GLOSSARY.md#collective) needs a call for each of its steps.
+# - An operation that has been launched does not necessarily make progress. MPI may move messages
+#   only in its calls, and a [collective](../labs/GLOSSARY.md#collective) needs a call for each of its steps.
 # - Call Test in hooks, for *all* allreduces in flight, about once per step.
 # - A thread can make progress, too, but it takes turns with your own thread on the core.
 # - On a single machine, messages are work for the cores, so measure overlap between nodes.

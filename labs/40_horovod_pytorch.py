@@ -139,7 +139,7 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 # | `hvd.local_rank()` | 0 | 1 | 0 | 1 |
 #
 # The functions of [lab 30](30_average_gradients.ipynb) had a [communicator](../labs/GLOSSARY.md#communicator) as their first argument, `comm`. By default, Horovod's
-# calls concern all ranks, so the functions of this lab don't need that argument.
+# calls involve all ranks, so the functions of this lab don't need that argument.
 #
 # ### Exercise 40.1 · Begin: your GPU, your images
 # Write the two functions that make the ranks different from each other.
@@ -210,8 +210,9 @@ check("40.1", begin, my_rows)
 #   the running mean of a batch-normalization layer.
 #
 # **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
-# takes one step with zero gradients. With weight decay this step changes the weights, so those must
-# be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing.)
+# takes one step with zero gradients. With weight decay this step changes the weights, so the
+# weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends
+# nothing.)
 #
 # 2 lines. *(beginner)*
 #
@@ -248,9 +249,9 @@ check("40.2", begin_equal)
 # starts to average it over all ranks. `optimizer.step()` waits until every gradient is that
 # **mean**, and then takes the step of the plain optimizer with it.
 #
-# A step of p ranks uses p times as many images, so an epoch has p times fewer steps. To move as far
-# per epoch, we multiply the **learning rate** `rate_per_rank`, which fits the images of one rank,
-# by p. (This is a rule of thumb, and [lab 34](34_large_batch.ipynb) examines when it holds.)
+# A step of p ranks uses p times as many images, so an epoch has only 1/p as many steps. To move as
+# far per epoch, we multiply the **learning rate** `rate_per_rank`, which fits the images of one
+# rank, by p. (This is a rule of thumb, and [lab 34](34_large_batch.ipynb) examines when it holds.)
 #
 # Use plain SGD without momentum. 2 lines. *(beginner)*
 #
@@ -415,7 +416,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights, and all runs except *start_as_you_are* call
 # `begin_equal`. After each of these runs, how many *different* networks are there on your ranks?
-# (Their number is in the output of the first cell that ran a training.)
+# (Their number is in the output of the first cell that trained.)
 
 # %%
 predict(
@@ -430,14 +431,14 @@ predict(
 
 # %% [markdown]
 # ### Measure
-# All six runs use the same ranks, one run after the other, and then we measure the time of a step.
+# All six runs use the same ranks, one run after another, and then we measure the time of a step.
 # This takes about 15 s. In the code you need to read only the loop over `WAYS`. The table has a row
 # for each run and three columns:
 #
 # - *last loss*: the mean loss of the last step.
 # - *off one process*: the largest relative difference of a step's loss from the loss of one process
-#   in that step. About 1e-06 is rounding, so the losses are equal, and 1e-01 means a difference of
-#   10 %.
+#   in that step. A difference of about 1e-06 is rounding error, so the losses are equal, while
+#   1e-01 means 10 %.
 # - *different networks*: how many different sums the ranks' weights have, rounded to 3 digits.
 #   Different sums prove that networks differ, while equal sums are strong evidence, but no proof.
 
@@ -555,8 +556,8 @@ plots.loss(
 # - A script for many ranks needs six changes: its own device, its own images, an equal start,
 #   averaged gradients, a learning rate for the *global* batch (which grows with the ranks), and one
 #   report and one file for all ranks.
-# - If the equal start, the own images or the average is missing, there is no error message. The
-#   number of different networks and the losses of one process reveal it.
+# - If the equal start, each rank's own images or the average is missing, there is no error message.
+#   The number of different networks and the losses of one process reveal it.
 # - `make run LAB=40 NP=4` runs this file under `mpiexec`. [Lab 41](41_horovod_tensorflow.ipynb) does the same in TensorFlow, and
 #   [lab 50](50_strong_and_weak_scaling.ipynb) measures how the training scales.
 #

@@ -140,9 +140,9 @@ check("42.1", which_mpi)
 # With MPICH on a laptop this is safe. On a cluster the same script can crash or hang, if MPI was
 # not prepared for two threads.
 #
-# What MPI is prepared for is its **thread level**. A program requests a level when it starts MPI,
-# and MPI provides this level or a lower one. These are the lowest and the highest of the four
-# levels:
+# MPI's **thread level** states for which use of threads it is prepared. A program requests a level
+# when it starts MPI, and MPI provides this level or a lower one. These are the lowest and the
+# highest of the four levels:
 #
 # | level | which threads may call MPI |
 # |---|---|
@@ -289,8 +289,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # <details><summary>Hint 1: a list of strings</summary>
 #
-# In a list, `*pairs` inserts all variables and `*program` inserts the program. What stands between
-# two spaces of the command is one string: `f"--nodes={job.nodes}"` is one, and `-np 8` are two.
+# In a list, `*pairs` inserts all variables and `*program` inserts the program. Whatever stands
+# between two spaces in the command is one string: `f"--nodes={job.nodes}"` is one, whereas `-np 8`
+# is two.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #

@@ -78,7 +78,7 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
-# The kit contains excerpts of real logs, and the next cell names five jobs that they come from.
+# The kit contains excerpts of real logs, and the next cell names the five jobs that they come from.
 # Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves (GPUDirect
 # [RDMA](../labs/GLOSSARY.md#RDMA), `cards_read_gpus`), and in how many do GPUs of one host communicate through the host's
 # memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show whether it
@@ -177,12 +177,12 @@ predict.compare(
 # <details><summary>Answer</summary>
 #
 # One is the job on 8 hosts with InfiniBand. InfiniBand NICs can usually read GPU memory, and the
-# log does not tell why they don't here. Ask first whether the driver module for it is loaded
+# log does not say why they don't do so here. Ask first whether the driver module for it is loaded
 # (`nvidia-peermem`). Another possible reason is that the NIC is too far away from the GPU in the
 # host (`NCCL_NET_GDR_LEVEL`).
 #
-# The other is the job on virtual machines, which communicate over `NET/Socket`, and TCP cannot read
-# GPU memory.
+# The other is the job on virtual machines, which communicate over `NET/Socket`; TCP cannot read GPU
+# memory.
 # </details>
 #
 # In two jobs, GPUs of one host communicate through the host's memory. Why does this happen even
@@ -224,7 +224,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # | `--gpus-per-task=1` | on most clusters only one GPU |
 #
 # Therefore start the job with the options in the first row. Every rank then sees four GPUs and
-# takes its own one by its *[local rank](../labs/GLOSSARY.md#local-rank)*, which is its number on the node (0, 1, 2, 3).
+# picks its own by its *[local rank](../labs/GLOSSARY.md#local-rank)*, which is its number on the node (0, 1, 2, 3).
 #
 # <details><summary>And CUDA_VISIBLE_DEVICES?</summary>
 #
@@ -233,10 +233,10 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # </details>
 #
 # ### Exercise 43.2 · What is wrong?
-# In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you judge a whole job. The argument `job` is
+# In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you check a whole job. The argument `job` is
 # a list with one tuple (host, GPU, visible GPUs) per rank, where GPUs are numbered within their
 # node. For example, in the job `[("node1", 0, [0]), ("node1", 1, [1])]` each rank has its own GPU,
-# but sees only this one, so the answer is "peers hidden".
+# but sees only that one, so the answer is "peers hidden".
 #
 # Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
 # same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
@@ -244,7 +244,7 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 #
 # <details><summary>Hint 1: comparing</summary>
 #
-# Compare pairs of host and GPU. Peers are the ranks of the same host.
+# Compare the pairs (host, GPU) of two ranks. Peers are the ranks of the same host.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -296,8 +296,8 @@ check("43.2", trouble)
 # two libraries share a GPU there, too.
 #
 # ### Exercise 43.3 · What will be built?
-# Write `build`. It returns a row of the table as a dictionary, raises `ValueError("both")` for the
-# first refused combination, and `ValueError("mixed")` for the second. About 7 lines.
+# Write `build`. It returns a row of the table as a dictionary, and raises `ValueError("both")` for
+# the first refused combination and `ValueError("mixed")` for the second. About 7 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: one table</summary>
@@ -337,9 +337,9 @@ check("43.3", build)
 # 1. It prints which libraries are built in.
 # 2. It has NCCL sum vectors, and prints what your `connections` finds in the log. If NCCL cannot
 #    run on this machine, it prints the reason.
-# 3. It trains four steps with each build of Horovod on this machine, and prints one line for each:
-#    the device of the tensors, and the calls that Horovod wrote to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), for
-#    example `MPI_ALLREDUCE`. A GPU machine can have the builds `host` (no operations for GPUs),
+# 3. It trains for four steps with each build of Horovod on this machine, and prints one line for
+#    each: the device of the tensors, and the calls that Horovod wrote to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)),
+#    for example `MPI_ALLREDUCE`. A GPU machine can have the builds `host` (no operations for GPUs),
 #    `nccl` and `mpi`.
 #
 # This takes about 10 s for each build.
@@ -368,9 +368,9 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 # in, because NCCL does not transfer tensors in host memory. On such a machine, only the logs above
 # show NCCL.
 #
-# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` names no NCCL,
-# because it first copies the tensors to the host's memory. The names do not show this copy, so look
-# for `host` at the beginning of the line.
+# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` does not mention
+# NCCL, because it first copies the tensors to the host's memory. The names do not show this copy,
+# so look for `host` at the beginning of the line.
 #
 # ### What you take away
 # - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA

@@ -118,9 +118,10 @@ predict("44.1", ms_lost=...)
 
 # %% [markdown]
 # ### Exercise 44.1 · Who was late?
-# In each negotiation of a tensor one rank is last. Without it, the negotiation could have ended
-# when the previous rank was ready. Therefore charge the rank of the **last** `X` with the span from
-# the previous `X` to its own. In this example rank 2 is charged with the span (20, 1010):
+# In each negotiation of a tensor, one rank is the last to report. Without it, the negotiation could
+# have ended when the previous rank was ready. Therefore charge the rank of the **last** `X` with
+# the span from the previous `X` to its own. In this example rank 2 is charged with the span (20,
+# 1010):
 #
 #     when   tensor  kind  name
 #        5   a       B     NEGOTIATE_ALLREDUCE
@@ -132,7 +133,7 @@ predict("44.1", ms_lost=...)
 # Three rules make this precise:
 #
 # - The negotiation of a tensor ends at its first `E` after its `X` lines.
-# - Lines of other tensors can be in between, and do not count.
+# - Lines of other tensors may appear in between; they do not count.
 # - A single `X` has an empty span, for example `(6, 6)`, and its rank is charged 0 (or left out).
 #
 # Several tensors can wait for the same rank at the same time, and this time is lost only **once**.
@@ -186,12 +187,12 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 
 
 # %% [markdown]
-# **Explain.** You should see about 400 ms for one rank and little for the others. Added up over the
-# three tensors it would be about 1200 ms, which is more time than has passed. (If a busy machine
+# **Explain.** You should see about 400 ms for one rank and little for the others. Summed over the
+# three tensors, it would come to about 1200 ms, more time than has elapsed. (If a busy machine
 # shows less, run the cell with `events =` again.)
 #
 # In *every* negotiation some rank is last. Call a rank a straggler only if it is charged with much
-# more than the others, and with more than a cycle (1 ms) per step.
+# more time than the others, and with more than a cycle (1 ms) per step.
 #
 # ## Which tensors are sent together?
 # Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
@@ -216,8 +217,9 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # | c, 30 | b: 50 | 50 + 30 is at most 100, so c joins |
 #
 # The result is `a|b c`, although c would have fitted into the message of a. The second example is
-# `a:40 b:40:float64 c:40`, with the result `a c|b`. Here b has another type, but 40 + 40 is at most
-# 100, so b is skipped, and c joins a. This is useful in [mixed precision](../labs/GLOSSARY.md#mixed-precision), where the types alternate.
+# `a:40 b:40:float64 c:40`, with the result `a c|b`. Here b cannot join because of its type, but
+# 40 + 40 is at most 100, so b is only skipped, and c joins a. This is useful in [mixed precision](../labs/GLOSSARY.md#mixed-precision),
+# where the types alternate.
 #
 # The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the number of ranks
 # on a node. With 4 ranks, for example, 50000 becomes 51200. Here is the rule as a function:
@@ -371,8 +373,8 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 #
 # Read the curves from left to right. Up to 65536 bytes they are flat. A weight alone has 65536
 # bytes, so nothing else fits into its message, and all 48 tensors are sent separately. With a
-# larger threshold and a cycle time of 1 ms, the step falls from 93 ms to 73 ms, because 7 messages
-# replace 48, and we assumed 0.5 ms for each of them.
+# larger threshold and a cycle time of 1 ms, the step time falls from 93 ms to 73 ms, because 7
+# messages replace 48, and we assumed 0.5 ms for each of them.
 #
 # Why does a long cycle time make the step slower here, while a large threshold does not?
 # <details><summary>Answer</summary>
@@ -553,7 +555,7 @@ if "alpha" in last:
 # | threshold from 0 to 128 MiB, 48 to 10 messages | 66.2 to 65.6 ms | 66.0 to 65.7 ms |
 # | cycle time from 1 to 20 ms | 65.6 to 82.4 ms | 65.7 to 82.6 ms |
 #
-# In exercise 44.2 a large threshold saved 20 ms, and here it saves half a millisecond or less.
+# In exercise 44.2 a large threshold saved 20 ms, but here it saves half a millisecond or less.
 # There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 fewer
 # messages should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is
 # expensive**, for example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).

@@ -298,8 +298,8 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 #
 # <details><summary>Answer</summary>
 #
-# Suppose that on one rank you need 40 ms and the colleague needs 160 ms, and that on 8 ranks both
-# programs communicate for 5 ms.
+# Suppose that on one rank your program needs 40 ms and your colleague's needs 160 ms, and that on 8
+# ranks both programs communicate for 5 ms.
 #
 # | on 8 ranks | a step takes | efficiency |
 # |---|---|---|
@@ -316,9 +316,9 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 
 # %% [markdown]
 # ## 2. Amdahl's law
-# Can a few measured points tell how fast many ranks will be? Amdahl's law does this with a single
-# number. Suppose that a share s of one rank's time is *serial*, which means that more ranks do not
-# shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s,
+# Can a few measured points tell you how fast many ranks will be? Amdahl's law does this with a
+# single number. Suppose that a share s of one rank's time is *serial*, which means that more ranks
+# do not shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s,
 # however many ranks you take.
 #
 # With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They are 3.1 times
@@ -384,8 +384,8 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # point. With more points, the two fits differ a little, because labkit's fit weights errors in
 # percent of each time and also fits t(1).
 #
-# If two ranks were slower than one, or more than twice as fast, your s by hand is above 100 % or
-# below 0, which no share can be. The fit of labkit then stops at 100 % or 0.
+# If two ranks were slower than one, or more than twice as fast, the s that you computed by hand is
+# above 100 % or below 0, which no share can be. labkit's fit is then limited to 100 % or 0.
 #
 # ### Where the law ends
 # Two cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. One rank has 1 s
@@ -424,10 +424,9 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 
 # %% [markdown]
 # **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
-# the program is serial. To see why, compare Amdahl's law with our formula. Divided by t(1) = 1 s,
-# the law takes s · (1 − 1/p) more than the ideal 1/p, and our *bytes* take 2nβ · (1 − 1/p). Both
-# have the same form, so the fit takes the bytes for serial work: s = 2nβ = 69 ms out of 1 s = 6.9
-# %.
+# the program is serial. To see why, compare Amdahl's law with our formula. With t(1) = 1 s, the law
+# exceeds the ideal 1/p by s · (1 − 1/p) seconds, and our *bytes* take 2nβ · (1 − 1/p). Both have
+# the same form, so the fit takes the bytes for serial work: s = 2nβ = 69 ms out of 1 s = 6.9 %.
 #
 # The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
 # the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*.
@@ -439,10 +438,10 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # Mostly the speed-up. With 100 MB, the best speed-up is 14 at 25 Gb/s and 45 at 100 Gb/s, and both
 # are reached on 256 ranks.
 #
-# On many ranks, the term of the bytes is nearly the same whatever their number, so only work and
-# messages decide about the best p. One more rank saves about 1/p² of the work, in seconds, and adds
-# 2α of [latency](../labs/GLOSSARY.md#latency). At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs.
-# But if the bytes alone take longer than the second of work, no number of ranks helps.
+# On many ranks, the time for the bytes hardly depends on the number of ranks, so only work and
+# messages determine the best p. One more rank saves about 1/p² of the work, in seconds, and adds 2α
+# of [latency](../labs/GLOSSARY.md#latency). At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs. But
+# if the bytes alone take longer than the one second of work, no number of ranks helps.
 # </details>
 
 # %%
@@ -479,8 +478,9 @@ plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 40
 # grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
 # of the gradient.
 #
-# Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs keep
-# 90 % with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
+# Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs reach
+# 90 % of the ideal speed with ResNet-101 but only 68 % with VGG-16, which has three times as many
+# parameters to send.
 #
 # ## 3. Where the time went
 # How much of the missing speed-up is communication? A timer around the allreduce cannot tell,
@@ -585,9 +585,9 @@ predict.compare(
 #
 # <details><summary>Answer</summary>
 #
-# Often it does by some percent, although each rank computes the same. The ranks share the [bandwidth](../labs/GLOSSARY.md#bandwidth)
-# of the memory, and two "cores" may be two threads of one core. A faster network does not bring
-# that time back.
+# Often it does by some percent, although each rank computes the same. The ranks share the memory
+# [bandwidth](../labs/GLOSSARY.md#bandwidth), and two "cores" may be two threads of one core. A faster network does not bring that
+# time back.
 # </details>
 #
 # ### What you take away

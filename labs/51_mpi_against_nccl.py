@@ -75,7 +75,8 @@ limit = 900  # seconds for one library's measurements
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's own layer for programs of many processes,
-# and [Horovod](https://horovod.readthedocs.io) you know from [lab 40](40_horovod_pytorch.ipynb). Each of them adds costs of its own to the same Gloo.
+# and you know [Horovod](https://horovod.readthedocs.io) from [lab 40](40_horovod_pytorch.ipynb). Each of them adds costs of its own on top of the
+# same Gloo library.
 #
 # `lab51` gives every combination a name that begins with the caller, for example `horovod-gloo`.
 # The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on
@@ -249,7 +250,7 @@ if {"torch-gloo", "mpi"} <= set(here):
 # (Where GPUs reach each other directly, the bytes of NCCL do not go through host memory.)
 #
 # **Control: why does Horovod need a millisecond?** Its background thread wakes up once per ms to
-# look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the reason, a shorter cycle must help. The next cell
+# look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the reason, a shorter cycle should help. The next cell
 # measures 4 bytes once more, while the thread wakes up ten times as often. For each caller it
 # prints two lines. The first compares the two cycles, and the second shows what a byte of the
 # longest vector costs, which you need for the next prediction.
@@ -273,7 +274,7 @@ for name, by_rank in hurried.items():
 
 # %% [markdown]
 # **Explain.** With the short cycle, Horovod should be several times as fast, so the cycle was the
-# main reason. `torch-gloo` has no cycle. Likely causes of its time are TCP and waking up a thread,
+# main reason. `torch-gloo` has no cycle. Its time is probably due to TCP and to waking up a thread,
 # which this measurement does not separate.
 #
 # ## 5. One by one, or fused?
@@ -288,7 +289,7 @@ for name, by_rank in hurried.items():
 # You can compute this from three numbers:
 #
 # - A call takes as long as 4 bytes of `horovod-mpi` in the normal cycle (see the output above).
-# - A byte of the allreduce takes what the second line of `horovod-mpi` says.
+# - A byte of the allreduce takes as long as the second line of `horovod-mpi` says.
 # - Both copies of a byte together take about 0.3 ns (measured in the kit's reference).
 #
 # With 1 ms, 1 ns and 0.3 ns, for example, one by one takes 107 + 102 = 209 ms. Fused, it is 5 ms
@@ -396,8 +397,8 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 #   copies it would have been 2.8 times.
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
-# - With VGG-16 no library gains. It has only 16 gradients, and the largest, with 411 MB, is copied
-#   although it is alone in its bucket.
+# - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
+#   is copied although it is alone in its bucket.
 #
 # How would you improve `exchange` for VGG-16?
 #
@@ -452,7 +453,7 @@ check("51.2", best)
 # %% [markdown]
 # ### Measure: which library here
 # Your `best` now chooses a library for each size that was measured. Each line of the table shows
-# the medians for one number of bytes, and in the column `which` what `best` returned.
+# the medians for one number of bytes, and the column `which` shows what `best` returned.
 
 # %%
 choice = {n: best({name: row[n] for name, row in here.items()}) for n in medians.index}
@@ -462,7 +463,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 
 # %% [markdown]
 # **Explain.** Inside one machine without GPUs you should see `mpi` for small sizes. For the largest
-# sizes "either" may appear, where the interquartile ranges overlap.
+# sizes, where the interquartile ranges overlap, "either" may appear.
 #
 # Which buckets would you choose here?
 #
@@ -487,7 +488,7 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # | speed (your last table) | the fastest only if it is the best, or "either", at every size | the best of each row |
 #
 # On CPUs, the kit's reference favors one library, because `mpi` is the fastest both for 4 bytes (15
-# µs against 197 µs of `torch-gloo`) and for 256 MiB (0.12 s against 0.21 s).
+# µs against 197 µs for `torch-gloo`) and for 256 MiB (0.12 s against 0.21 s).
 #
 # On GPUs, the kit's reference has no numbers, and published ones disagree. In Horovod's README of
 # 2017, VGG-16 on 16 GPUs is about twice as fast with NCCL as with MPI on the host, but Inception V3

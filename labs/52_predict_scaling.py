@@ -103,8 +103,8 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # **Explain.** Each line lists a network's buckets in the order in which they are sent. The first
 # two buckets of VGG-16 contain the 494 MB, and they are ready at 0.33 and 0.34. Hardly any of the
 # backward pass is done then, so there is much time to hide them behind it. The gradients of
-# ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00, for which no
-# computing is left to hide it.
+# ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00, which no
+# remaining computation can hide.
 #
 # ## 2. What a bucket costs
 # How many seconds does the [allreduce](../labs/GLOSSARY.md#allreduce) of a bucket take? This depends on the links, on the software
@@ -123,8 +123,9 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 #
 # - `learned[row.network]` is the seconds that this software adds to a byte between nodes,
 # - `learned["inside"]` is the same inside a node,
-# - `learned["round"]` is the seconds that each round of messages takes, whatever its size. (A round
-#   is what [lab 23](23_ring_allreduce.ipynb) calls a step of the algorithm. In this lab, a step is always a training step.)
+# - `learned["round"]` is the number of seconds that each round of messages takes, whatever its
+#   size. (A round is what [lab 23](23_ring_allreduce.ipynb) calls a step of the algorithm. In this lab, a step is always a
+#   training step.)
 #
 # From these numbers you compute **β**, the seconds per byte on the slowest link that is used:
 #
@@ -232,9 +233,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #   one before it has arrived. The step is complete when computing is done and the last bucket has
 #   arrived.
 # - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
-#   of p GPUs is later by about s · √(2 ln p). Computing therefore takes `row.alone · (1 + s · √(2
-#   ln p))`, where `row.alone` is the seconds of a step on a single GPU and s is
-#   `learned["straggler"]`.
+#   of p GPUs is late by about s · √(2 ln p). Computing therefore takes
+#   `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the time of a step on a single GPU in
+#   seconds, and s is `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
 #   the seconds that this takes.
 # - **Servers.** With servers on more than one node, the new weights have to be sent back. This
@@ -251,7 +252,7 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #
 # <details><summary>Hint 1: one bucket after another</summary>
 #
-# Keep `end`, the time at which the last bucket arrived, beginning with 0. A bucket arrives at
+# Keep track of `end`, the time at which the last bucket arrived, starting at 0. A bucket arrives at
 # `max(end, share * computing) + exchange(nbytes, row, learned)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -305,8 +306,8 @@ check("52.2", step)
 #
 # <details><summary>Hint 1: images per second, or seconds</summary>
 #
-# Images per second are some number divided by the seconds of a step. Predicted over published is
-# therefore `row.step / step(row, learned)`.
+# The number of images per second is a constant divided by the time of a step in seconds. Predicted
+# over published is therefore `row.step / step(row, learned)`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -488,8 +489,8 @@ for system, numbers in left_out.items():
 # grow with the number of GPUs, so one may stand for the other.
 #
 # ## 5. 1,024 and 10,000 GPUs
-# With ResNet-101, the cluster of "Horovod 25 Gb/s" reached 90 % of the ideal on 512 GPUs. We now
-# ask the model for 1,024 and for 10,000 GPUs.
+# With ResNet-101, the "Horovod 25 Gb/s" cluster reached 90 % of the ideal on 512 GPUs. We now ask
+# the model for 1,024 and for 10,000 GPUs.
 #
 # A prediction without a range is only a guess. The next cell therefore asks each of the seven fits
 # above, with a ring and with a tree, and prints the lowest and the highest answer.
@@ -519,9 +520,10 @@ for gpus in (512, 1024, 10_000):
 # the cost of a round. A tree has only 27 rounds, so this cost hardly matters. This is why [NCCL](../labs/GLOSSARY.md#NCCL) has
 # had trees since version 2.4 ([lab 24](24_trees_and_halving.ipynb)).
 #
-# The ring shows a typical problem of extrapolation. Twenty times beyond the largest run, a number
-# that the data hardly determine becomes the most important one. And the range does not include what
-# the model lacks, such as shared switches, failures, or a batch that is too large to be useful ([lab 34](34_large_batch.ipynb)).
+# The ring shows a typical problem of extrapolation. At twenty times the size of the largest run, a
+# number that the data hardly determine becomes the most important one. And the range does not
+# include what the model lacks, such as shared switches, failures, or a batch that is too large to
+# be useful ([lab 34](34_large_batch.ipynb)).
 #
 # ### What you take away
 # - A step consists of the computation, the times at which buckets become ready, an algorithm on

@@ -3,8 +3,8 @@
 # # 60 DDP and FSDP
 #
 # PyTorch has its own library for [data parallelism](../labs/GLOSSARY.md#data-parallelism). Its class DistributedDataParallel (DDP) keeps a
-# full copy of the model on every [rank](../labs/GLOSSARY.md#rank), and averages the [gradients](../labs/GLOSSARY.md#gradient) while the [backward pass](../labs/GLOSSARY.md#backward-pass) still
-# computes. This is simple and fast, but every rank keeps the same parameters, gradients and
+# full copy of the model on every [rank](../labs/GLOSSARY.md#rank), and averages the [gradients](../labs/GLOSSARY.md#gradient) while the [backward pass](../labs/GLOSSARY.md#backward-pass) is still
+# computing. This is simple and fast, but every rank keeps the same parameters, gradients and
 # optimizer state, which is 16 bytes for each parameter with Adam and 32-bit numbers. A model with 7
 # billion parameters then needs 112 GB on every GPU, and most GPUs have less memory.
 #
@@ -50,9 +50,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # %% [markdown]
 # ## 1. Under PyTorch's own launcher
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes ([lab 51](51_mpi_against_nccl.ipynb)).
-# Each process finds its identity in environment variables, `RANK`, `WORLD_SIZE` and `LOCAL_RANK`,
-# and the address at which the processes meet in `MASTER_ADDR` and `MASTER_PORT`. PyTorch's
-# [launcher](../labs/GLOSSARY.md#launcher), [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
+# Each process finds its identity in the environment variables `RANK`, `WORLD_SIZE` and
+# `LOCAL_RANK`, and finds the address at which the processes meet in `MASTER_ADDR` and
+# `MASTER_PORT`. PyTorch's [launcher](../labs/GLOSSARY.md#launcher), [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
 #
 #     torchrun --nproc-per-node=4 train.py
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
@@ -64,7 +64,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # <details><summary>Can a program start its own ranks?</summary>
 #
 # Yes, on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new
-# Python processes, and number *i* calls `work(i, data)`. It sets none of the variables above, so
+# Python processes, and process *i* calls `work(i, data)`. It sets none of the variables above, so
 # `work` has to give its rank and the meeting point to `init_process_group` itself. The processes
 # share no variables, except for tensors that are passed as arguments or through a queue. These are
 # moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
@@ -83,8 +83,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4, as two
 # functions. `lab60.attach` calls them:
 #
-# - After the last gradient of a bucket it calls your `start(bucket)`. It knows this moment from
-#   *hooks*, which are functions that PyTorch calls whenever a parameter's gradient is complete.
+# - After the last gradient of a bucket it calls your `start(bucket)`. It learns of this moment
+#   through *hooks*, which are functions that PyTorch calls whenever a parameter's gradient is
+#   complete.
 # - At the end of the backward pass it calls `finish(bucket, started)`, where `started` is the value
 #   that your `start` returned for this bucket.
 #
@@ -99,7 +100,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # ### Exercise 60.1 · The heart of DDP
 # `bucket` is a list of parameters whose gradients, `weights.grad`, are ready. `start` launches the
-# average of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
+# averaging of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
 # writes the averages into the gradients, for example with `weights.grad.copy_(…)`. 3 and 6 lines.
 # *(intermediate)*
 #
@@ -150,10 +151,10 @@ predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 
 # %% [markdown]
 # ### Measure
-# We time a step of a network with six blocks in four ways, in turns: with your DDP, with your DDP
-# and one bucket per tensor, with PyTorch's DDP, and, as a control, without any communication. In
-# the table, *times PyTorch's* is the answer to the prediction, and *steady* tells whether the times
-# of this row varied little. This takes about 20 s.
+# We time a step of a network with six blocks in four ways, which take turns: with your DDP, with
+# your DDP and one bucket per tensor, with PyTorch's DDP, and, as a control, without any
+# communication. In the table, *times PyTorch's* is the answer to the prediction, and *steady* tells
+# whether the times of this row varied little. This takes about 20 s.
 
 # %%
 size = ranks
@@ -196,7 +197,7 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # not hide, and the hooks and copies.
 #
 # One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). If a row is not
-# steady, do not compare it, and run the cell again.
+# steady, do not compare it; run the cell again.
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
@@ -206,9 +207,9 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 #
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
-# Afterwards the gradients must be those of one batch with all images, averaged over the ranks, and
-# there must have been only **one** round of communication. The gradients are empty beforehand. 5 to
-# 8 lines. *(beginner)*
+# Afterwards the gradients must be those of a single batch with all the images, averaged over the
+# ranks, and there must have been only **one** round of communication. The gradients are empty
+# beforehand. 5 to 8 lines. *(beginner)*
 #
 # When the check passes, remove your `no_sync` and run the check again. It tells you how often the
 # ranks communicate without it.
@@ -261,7 +262,7 @@ check("60.2", accumulate)
 # ### Exercise 60.3 · Bytes and traffic
 # Write two functions: one for the bytes that a rank keeps in a stage, with 32-bit numbers and Adam,
 # and one for how many numbers it sends in a step. For example, `bytes_held(1, 100, 2)` is 1200.0.
-# Do not round. About 6 lines together. *(beginner)*
+# Do not round. About 6 lines in all. *(beginner)*
 #
 # <details><summary>Hint 1: three kinds of bytes</summary>
 #
@@ -341,9 +342,9 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 
 # ### Measure
 # A network trains on two ranks for three steps in each of four ways. The table has two pairs of
 # columns, each with the value of your formula on the right: the bytes that a rank keeps for each
-# parameter after the last step, and the numbers that it sends in a step, as a multiple of n. They
-# are counted, not timed, from this rank's tensors and the lengths of the [collectives](../labs/GLOSSARY.md#collective)' arrays, as
-# rings send them. This takes about 15 s.
+# parameter after the last step, and how many numbers it sends in a step, as a multiple of n. They
+# are not timed but computed from this rank's tensors and the lengths of the [collectives](../labs/GLOSSARY.md#collective)' arrays,
+# assuming that rings send them. This takes about 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -468,8 +469,8 @@ for name in workloads.chosen(workload):
 # %% [markdown]
 # **Explain.** The share of communication is the additional time of each method, compared with no
 # communication, relative to its own step. With several GPUs and NVLink most of DDP's communication
-# should be hidden behind the backward pass, and yours should come close to it. FSDP sends half as
-# much again, and here it saves memory that these two networks do not need. With a single GPU
+# should be hidden behind the backward pass, and yours should come close to it. FSDP sends 1.5 times
+# as much as DDP, and here it saves memory that these two networks do not need. With a single GPU
 # nothing is sent, and the differences are the overheads of the methods.
 #
 # ### Further reading

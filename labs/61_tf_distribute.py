@@ -62,7 +62,7 @@ print(second.device)
 
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2 from a tensor on CPU:1, although the program did not
-# ask for a copy. TensorFlow noticed that the tensor has to change devices, and inserted a *Send* on
+# ask for a copy. TensorFlow noticed that the tensor had to change devices, and inserted a *Send* on
 # one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb) you write these messages yourself.
 #
 # The printed names show how this extends to several machines. `/job:localhost/task:0` is a
@@ -239,7 +239,7 @@ for name in lab61.NETS:
 # ### Exercise 61.3 · Who sends how much?
 # Write two functions. `servers_send` returns the list of the bytes that each server sends in a step
 # in which every worker takes part. `ring_sends` returns the bytes that each worker of a ring sends.
-# 5 lines together. *(beginner)*
+# 5 lines in all. *(beginner)*
 #
 # <details><summary>Hint 1: a slice with a step</summary>
 #
@@ -296,8 +296,9 @@ predict.right(
 # Use them only inside a cluster. Here they end with the measurement.
 #
 # ### Measure
-# The first cell trains, which takes 30 to 60 s, most of it to start the processes. The second one
-# compares the count of each process with your functions. `ps 0` and `ps 1` are the two servers.
+# The first cell trains, which takes 30 to 60 s, most of it spent starting the processes. The second
+# one compares each process's count with the results of your functions. `ps 0` and `ps 1` are the
+# two servers.
 
 # %%
 ways = [(lab61.RING, lab61.NETS), *((lab61.SERVERS, (net,)) for net in lab61.NETS)]
@@ -391,9 +392,9 @@ predict("61.3", servers_over_ring=...)
 # %% [markdown]
 # ### Measure
 # The next cells train both networks with Horovod, which takes about 20 s, and print a table of all
-# ways. `ms alone` is a worker's step without the others, timed in between in the same processes.
-# *[Efficiency](../labs/GLOSSARY.md#efficiency)* is `ms alone` divided by `ms a step`, the share of its speed that a worker keeps.
-# With servers, a worker by itself is not timed, so these fields are empty (`NaN`).
+# the ways. `ms alone` is a worker's step without the others, timed in between in the same
+# processes. *[Efficiency](../labs/GLOSSARY.md#efficiency)* is `ms alone` divided by `ms a step`, the share of its speed that a worker
+# keeps. With servers, a worker by itself is not timed, so these fields are empty (`NaN`).
 
 # %%
 for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
@@ -428,8 +429,8 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 # %% [markdown]
 # **Explain.** Begin with the column `kB an image`, which is a count and not a time. Servers send
 # twice the bytes of the ring of two, because every worker both fetches all variables and sends all
-# gradients. And an image of the small VGG costs three times the bytes of one of the small ResNet,
-# whatever transfers them.
+# gradients. And the small VGG sends three times as many bytes per image as the small ResNet, no
+# matter what transfers them.
 #
 # The times are less reliable. All processes share this machine's cores, so expect low efficiencies
 # in all rows, and do not compare rows in which `steady` is False, whose times varied too much.
@@ -472,9 +473,9 @@ if len(frame):
 # Is the link the reason? As a control, compute both shares for 2 Gb/s (with 15 ms, they would be 58
 # and 81 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
-# Now compare gRPC's ring with Horovod's. They lose nearly the same (in the kit's table, Horovod's
-# ring keeps 8 and 23 %), because the bytes are the same, and so is the wire. Why, then, did users
-# leave gRPC?
+# Now compare gRPC's ring with Horovod's. They lose nearly the same amount (in the kit's table,
+# Horovod's ring keeps 8 and 23 %), because the bytes are the same, and so is the wire. Why, then,
+# did users leave gRPC?
 #
 # ### Two reasons to leave gRPC
 # **The busiest server.** Your two functions work for any network. Suppose that there is one server
@@ -512,7 +513,7 @@ if len(frame):
 # ### What you take away
 # - A strategy determines where variables are. The same step runs under all strategies if the loss
 #   is divided by the number of replicas.
-# - `TF_CONFIG` is one JSON text, and Slurm knows everything in it except the port.
+# - `TF_CONFIG` is a single JSON string, and Slurm knows everything in it except the port.
 # - You can compute the bytes before anything runs. Look for the one server that has the one large
 #   variable.
 # - On a slow link, the number of bytes determines the time, whichever library sends them. On fast

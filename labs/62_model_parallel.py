@@ -82,8 +82,8 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # <details><summary>Hint 1: every partition</summary>
 #
-# A partition into 3 stages chooses 2 places between the blocks. Put 0 before them and the number of
-# blocks after them: `[0, *places, len(costs)]`.
+# To partition the blocks into 3 stages, choose 2 places between them. Put 0 before these places and
+# the number of blocks after them: `[0, *places, len(costs)]`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -123,10 +123,10 @@ check("62.1", cut)
 # the stage**. PyTorch computes it only if you call `tensor.requires_grad_()` *after* the tensor was
 # filled. After the backward pass the gradient is in `tensor.grad`.
 #
-# The next cell shows this without messages. It cuts a network of two blocks inside one process, by
-# a copy of the activations that has no history. Then it calls `loss.backward()`, and prints the
-# gradient of the first block's weights. Before you run the cell: will this gradient be right, zero
-# or missing?
+# The next cell shows this without messages. Inside one process, it cuts a network between its two
+# blocks by copying the activations without their history. Then it calls `loss.backward()`, and
+# prints the gradient of the first block's weights. Before you run the cell: will this gradient be
+# right, zero or missing?
 
 # %%
 def cut_in_one_process():
@@ -228,7 +228,7 @@ check("62.3", backward)
 # Now all stages train together. What does the partition save, and what does it cost?
 #
 # ### Predict
-# A network of eight equal blocks, and a small block at each end, is on four ranks.
+# A network of eight equal blocks plus a small block at each end is spread over four ranks.
 #
 # - `bytes_share`: what share (0 to 1) of the whole network's bytes (parameters, gradients, Adam's
 #   averages) does the fullest rank have?
@@ -325,11 +325,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # **Explain.** After these steps the loss should be the same for any number of ranks, so the
 # network learns as before.
 #
-# Each rank has roughly its share of the bytes, but not exactly, because blocks cannot be halved. A
+# Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot be halved. A
 # parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so a block of
-# 512 × 512 weights takes 4.2 MB. Of 4 ranks, rank 0 has two and the small first block, which is 8.9
-# of 34.2 MB, or 26 %. This is the purpose of model parallelism: **networks that do not fit into one
-# device**.
+# 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two blocks and the small first block,
+# which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do not
+# fit into one device**.
 #
 # It does not make training faster. A stage cannot begin before the previous one has finished, so
 # the colored spans in the plot never overlap in time, and a rank computes for about a quarter of

@@ -98,7 +98,7 @@ lab63.draw(drawn, name="gpipe", idle=False)
 # ### Predict
 # With p ranks and m micro-batches, the last rank has to wait for p − 1 forward passes before it can
 # begin, and it finishes p − 1 backward passes before the first rank does. Each rank therefore waits
-# as long as p − 1 micro-batches take, and works as long as m take. Which share of the time is idle
+# as long as p − 1 micro-batches take, and works as long as m take. What share of the time is idle
 # for 4 ranks and 1, 4 and 16 micro-batches?
 
 # %%
@@ -137,8 +137,8 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
 #
 # ## 2. Memory: one forward, one backward
 # From its F until its B, a micro-batch occupies memory for its saved activations, which the
-# backward pass needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**. This function counts how many
-# are in flight at once, at most. Each F adds one, and each B removes one:
+# backward pass needs ([lab 02](02_why_parallel.ipynb)). Such a micro-batch is **in flight**. This function counts the
+# maximum number in flight at once. Each F adds one, and each B removes one:
 
 # %%
 def most_in_flight(schedule):
@@ -194,7 +194,7 @@ check("63.2", one_f_one_b)
 
 # %% [markdown]
 # ### Three schedules
-# The next cell plays GPipe and your 1F1B with 4 ranks and 8 micro-batches. The third plot is
+# The next cell simulates GPipe and your 1F1B with 4 ranks and 8 micro-batches. The third plot is
 # [interleaved 1F1B](https://arxiv.org/abs/2104.04473) from Megatron-LM, which gives each rank *two* model chunks of
 # half the size: rank 0 has chunks 0 and 4, rank 1 has 1 and 5, and so on. Compare the idle time in
 # the plots, and the printed numbers of micro-batches in flight and of messages.
@@ -256,8 +256,8 @@ print(f"Messages in a step: {messages}")
 #
 # There is a trap. A long `Send` waits until the receiver asks for the message ([lab 20](20_ranks_and_messages.ipynb)). In 1F1B,
 # rank 0 may be sending the activations of micro-batch 1 to rank 1 while rank 1 is sending the
-# gradient of micro-batch 0 to rank 0, and both wait forever. Therefore send with `Isend`, which
-# returns a *request* at once, keep the requests, and wait for all of them at the end:
+# gradient of micro-batch 0 to rank 0, in which case both wait forever. Therefore send with `Isend`,
+# which returns a *request* at once, keep the requests, and wait for all of them at the end:
 #
 #     pending.append(comm.Isend(tensor, dest=1, tag=number))
 #     ...
@@ -309,7 +309,7 @@ check("63.3", run_schedule)
 # %% [markdown]
 # ### Predict
 # Take 4 ranks and 8 micro-batches. On rank 0, how many times as many bytes does GPipe keep for the
-# backward pass as 1F1B does? And which share of the time is idle, on real ranks with real messages?
+# backward pass as 1F1B does? And what share of the time is idle, on real ranks with real messages?
 
 # %%
 predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
@@ -317,9 +317,9 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # %% [markdown]
 # ### Measure: memory
 # This run does real arithmetic, and asks PyTorch for every tensor that it keeps for the backward
-# pass. If each rank has its own GPU, the stages are on it, and [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for
-# messages between GPUs, sends the messages of `run_schedule`. Otherwise tensors stay in host memory
-# and [MPI](../labs/GLOSSARY.md#MPI) sends them.
+# pass. If each rank has its own GPU, its stage is on that GPU, and [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library
+# for messages between GPUs, sends the messages of `run_schedule`. Otherwise tensors stay in host
+# memory and [MPI](../labs/GLOSSARY.md#MPI) sends them.
 
 # %%
 size = min(ranks, 4)
@@ -348,9 +348,9 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # ### Measure: the bubble
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
 # other. Therefore each stage uses an emulated device that *sleeps* instead of computing, which
-# needs hardly any core. Ranks and messages are real. The plot shows the median of three runs for
-# each number of micro-batches, and the bars show the others. This takes about 15 s if no other
-# program runs.
+# needs hardly any core. The ranks and the messages are real. The plot shows the median of three
+# runs for each number of micro-batches, and the bars show the others. This takes about 15 s if no
+# other program runs.
 
 # %%
 idle = {}
@@ -410,8 +410,8 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 # schedule.step(images)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
-# In practice you would use this library. Now you know what its names mean, and which bubble and
-# which memory to expect.
+# In practice you would use this library. Now you know what its names mean, and what bubble and how
+# much memory to expect.
 #
 # ### Further reading
 # - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe: micro-batches, and recomputation of activations.

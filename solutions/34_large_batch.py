@@ -6,9 +6,9 @@
 # some batch size it no longer reaches the accuracy of a small batch. Processing images 40 times as
 # fast is of little use if training needs many more epochs, or never gets there.
 #
-# In this lab we write the usual remedies for large batches, namely linear scaling of the learning
-# rate, warm-up, and optimizers with a learning rate for each layer, and increase the batch until
-# the accuracy breaks. Every remedy is compared with a control. At the end we measure how much
+# In this lab we implement the usual remedies for large batches, namely linear scaling of the
+# learning rate, warm-up, and optimizers with a learning rate for each layer, and increase the batch
+# until the accuracy breaks. Every remedy is compared with a control. At the end we measure how much
 # sooner more GPUs reach a given accuracy, which is less than the gain per epoch.
 #
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
@@ -50,8 +50,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # %% [markdown]
 # ## The network and its optimizer
 # The network classifies handwritten digits. It has 64 input features (the pixels), four hidden
-# layers of 64, and ten outputs, in total 17,290 parameters. Normalization layers are left out, so
-# that a high learning rate does harm.
+# layers of 64 units, and ten outputs, for a total of 17,290 parameters. Normalization layers are
+# left out, so that a high learning rate does harm.
 #
 # All optimizers in this lab have the same form as the next function, SGD with **momentum**:
 #
@@ -162,11 +162,11 @@ check("34.1", learning_rate)
 
 # %% [markdown]
 # ### Measure: up to which batch does linear scaling work?
-# We compare three ways: the rate is kept, scaled linearly, or scaled linearly with a warm-up. Each
-# batch is trained with five seeds. The plot shows the percentage of test images that are classified
-# *wrongly*, as the median over the seeds with a bar for the interquartile range. (There are 261
-# test images, so one image is 0.4 %.) The lines below the plot give the lowest and the highest
-# percentage that is *right*. The cell takes about half a minute.
+# We compare three choices of the rate: kept, scaled linearly, and scaled linearly with a warm-up.
+# Each batch is trained with five seeds. The plot shows the percentage of test images that are
+# classified *wrongly*, as the median over the seeds with a bar for the interquartile range. (There
+# are 261 test images, so one image is 0.4 %.) The lines below the plot give the lowest and the
+# highest percentage that is *right*. The cell takes about half a minute.
 
 
 # %%
@@ -191,12 +191,12 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 
 # %% [markdown]
 # **Explain.** You should see that the kept rate falls behind early, and more with every doubling of
-# the batch. Linear scaling works for one or two doublings more. Then it breaks, too, and the bars
+# the batch. Linear scaling works for one or two more doublings. Then it breaks, too, and the bars
 # become long because some seeds still learn while others do not. The rule assumes that k small
 # steps have the same direction as one large step, and with a large k this is no longer true.
 #
 # The warm-up helps little here, and with a batch of 512 or more it may even do harm, because the
-# rate is low in two of only ten epochs. The evidence for warm-up comes from longer training. For
+# rate is low in two of the ten epochs. The evidence for warm-up comes from longer training. For
 # ResNet-50, trained for 90 epochs, it was what kept a batch of 8,192 images as good as one of 256
 # (Goyal and others, 2017).
 #
@@ -238,7 +238,7 @@ print(
 # as well. Everything else is as in `sgd`. `np.linalg.norm(w)` computes the norm. 8 lines.
 # *(intermediate)*
 #
-# (For matrices only the product `rate * trust` matters. Our `trust` of 0.05 suits this network, so
+# (For matrices, only the product `rate * trust` matters. Our `trust` of 0.05 suits this network, so
 # do not transfer it to another one.)
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
@@ -311,8 +311,8 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 # ### Predict
 # What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
 # the linear rule multiplies the rate by 24 and the square root by 4.9? Both answers are guesses.
-# (For reference, the lines below the last plot show what SGD with linear scaling and warm-up gets
-# right at 768.)
+# (For reference, the lines below the last plot show the percentage that SGD with linear scaling and
+# warm-up reaches at 768.)
 
 # %%
 predict("34.2", lars_at_768=90, adam_at_768=70)
@@ -360,8 +360,8 @@ predict.compare(
 
 # %% [markdown]
 # ### Exercise 34.3 · LAMB (optional)
-# This exercise takes about 12 minutes more. To skip it, go to the heading *At full size*, because
-# nothing from there on needs LAMB.
+# This exercise takes about 12 minutes more. You can skip it and go to the heading *At full size*,
+# since nothing from there on needs LAMB.
 #
 # **LAMB** (layer-wise adaptive moments for batch training, 2019) was designed for the language
 # model BERT. It gives each matrix its own rate, as LARS does, but it starts from Adam's step. A
@@ -460,8 +460,8 @@ print(
 
 # %% [markdown]
 # The gradient of a part contains more noise, so it is usually longer than the mean, as the numbers
-# above 1 show. If each rank computed its own local rate, the mean of the steps of all ranks would
-# not be the step for the mean gradient.
+# greater than 1 show. If each rank computed its own local rate, the mean of the steps of all ranks
+# would not be the step for the mean gradient.
 #
 # For example, two ranks have the gradients 3 and −1, whose mean is 1. A step that divides each
 # gradient by its own norm gives 1 and −1, and the mean of these is 0. Dividing the mean gradient by
@@ -581,7 +581,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # </details>
 #
 # There is one important limit. All training runs use the same schedule over ten epochs, and the
-# goal is often reached only when the rate has decreased nearly to 0. A schedule designed for each
+# goal is often reached only when the rate has decreased to nearly 0. A schedule designed for each
 # batch might reach the goal sooner, which we have not tested.
 #
 # ### What you take away
@@ -589,7 +589,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 #   then breaks down. A rate that is kept falls behind earlier.
 # - LARS makes the step of each layer a fixed fraction of its weights, and LAMB does the same with
 #   Adam's step. Compare them with a control, such as Adam or a well-tuned SGD.
-# - Average first, then compute norms. A step on p ranks is then the step of one process.
+# - Average first, then compute norms. A step on p ranks is then the same as a step of one process.
 # - Images per second are not the goal. Ask for the time to a given accuracy over several seeds, and
 #   for the gain that each GPU contributes.
 #

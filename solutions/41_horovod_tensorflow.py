@@ -11,7 +11,7 @@
 #
 # In this lab we write both styles for any number of ranks, prove that they compute what one process
 # computes, and see what the late broadcast costs. Then we measure how many images per second
-# several ranks train with ResNet-50, and how much speed they lose to communication.
+# several ranks process when they train ResNet-50, and how much speed they lose to communication.
 #
 # **After this lab you can** (1) run a `GradientTape` loop and a Keras `fit` on any number of ranks,
 # (2) say which variables Horovod's callback makes equal, and when, (3) choose the function with
@@ -94,8 +94,8 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
 # few seconds to import TensorFlow.
 #
-# Horovod's last release (0.28.1, from 2023) supports Keras 2. This kit builds it with changes for
-# Keras 3, for everything that this lab uses ([here is the list](../env/HOROVOD.md)). Test other
+# Horovod's last release (0.28.1, from 2023) supports Keras 2. This kit builds it with changes that
+# make everything in this lab work with Keras 3 ([here is the list](../env/HOROVOD.md)). Test other
 # functions before you rely on them.
 
 # %%
@@ -332,8 +332,8 @@ check("41.3", by_tape)
 #
 # <details><summary>Hint 1: what goes where?</summary>
 #
-# Wrap the optimizer, not the network. The callbacks are one list, with the two of Horovod followed
-# by `*more`.
+# Wrap the optimizer, not the network. The callbacks are one list, with Horovod's two followed by
+# `*more`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -540,17 +540,17 @@ plots.loss(
 #
 # In a step each rank computes for its images, and then all ranks average the gradients of 25.6
 # million weights, 4 bytes each. The gradients have the same number of bytes whatever the size of
-# the images. On a GPU our images have sides of 224 pixels, and on a CPU sides of 64 pixels, so that
-# an image takes (64 / 224)², about 1/12, of the computation.
+# the images. Our images are 224 pixels on a side on a GPU and 64 on a CPU, so on a CPU an image
+# takes only (64 / 224)², about 1/12, of the computation.
 #
-# The images per second of the whole **job** are the number of images of all ranks, divided by the
-# time of a step on the slowest rank.
+# The throughput of the whole **job**, in images per second, is the number of images of all ranks
+# divided by the time of a step on the slowest rank.
 #
 # ### Predict
 # - (a) How many megabytes (10⁶ bytes) of gradients does a rank pass to Horovod in a step?
 # - (b) Suppose that there is one rank for each core (or GPU) of this machine, at most 8, with one
-#   thread each. How many times the images per second of a single rank do they train together? Guess
-#   a number between 1 and the number of ranks.
+#   thread each. How many times as many images per second do they process together as a single rank
+#   does? Guess a number between 1 and the number of ranks.
 
 # %%
 predict("41.4", megabytes=102, times_one_rank=1.5)  # two numbers
@@ -567,8 +567,8 @@ predict("41.4", megabytes=102, times_one_rank=1.5)  # two numbers
 # | *together* | all ranks | of all gradients | the allreduce |
 #
 # The share of its own speed that a rank keeps is the time of *alone* divided by the time of
-# *together*. For example, 0.5 s alone and 0.625 s together are a share of 0.8. Four ranks then
-# train 4 · 0.8 = 3.2 times as many images per second as one.
+# *together*. For example, 0.5 s alone and 0.625 s together give a share of 0.8. Four ranks then
+# process 4 · 0.8 = 3.2 times as many images per second as one.
 #
 # The next cell defines what each rank runs: it builds the network and its synthetic images, and
 # times the three kinds. The cell after it runs this on all ranks and prints the times. It takes
@@ -643,10 +643,10 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # 60 to 90 % of its own speed. With another number of ranks, compare your value with that number,
 # which they would reach without any loss: it is the second bar.
 #
-# The third and the fourth bar show where speed is lost. Up to *side by side* it is lost to
-# contention, because the ranks share the memory, and the two "cores" of many laptops are two
-# hyper-threads of one. From there to *together* it is lost to communication, because MPI adds up
-# 102 MB on the same cores.
+# The third and the fourth bar show where speed is lost. The loss from *alone* to *side by side* is
+# due to contention, because the ranks share the memory, and the two "cores" of many laptops are two
+# hyper-threads of one core. The loss from *side by side* to *together* is due to communication,
+# because MPI adds up 102 MB on the same cores.
 #
 # If you see a value below 1, or the words "do not quote", other programs use the cores, so run the
 # cell again.
@@ -690,8 +690,8 @@ print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=Fa
 #   callback broadcasts one step too late.
 # - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
 #   networks.
-# - The images per second of a job are the images of all ranks, divided by the time of the slowest
-#   rank. Also report what a single rank reaches.
+# - The throughput of a job, in images per second, is the number of images of all ranks divided by
+#   the time of the slowest rank. Also report what a single rank reaches.
 # - A control with all ranks and without communication shows the cost of communication.
 #
 # `make run LAB=41 NP=4` runs this file under `mpiexec`. Lab 50 measures how far it scales.

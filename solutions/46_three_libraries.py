@@ -9,8 +9,8 @@
 #
 # In this lab we run one training script with every communication library that your machine offers,
 # and prove from Horovod's timeline that the job used the library that it asked for. We then turn
-# the measured times into the three numbers of a report, and predict from the bytes and the link
-# between which bounds a step must lie.
+# the measured times into the three numbers of a report, and use the bytes and the link to predict
+# the bounds between which the time of a step must lie.
 #
 # **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
 # which library performed the allreduce, (3) measure images per second, efficiency, and the share of
@@ -120,8 +120,8 @@ for way in lab46.ways():
 # - In *strong scaling*, all ranks together have this number of images.
 #
 # Of the next two cells, read the one for the framework that you know: PyTorch (lab 40) or Keras
-# (lab 41). In both, `own` is the network whose gradients Horovod averages, and `twin` is the one of
-# the control. The third cell contains `train`, which every rank runs. It times the step and the
+# (lab 41). In both, `own` is the network whose gradients Horovod averages, and `twin` is the
+# control's. The third cell contains `train`, which every rank runs. It times the step and the
 # control, strong and weak, and then runs a few steps under Horovod's timeline. The exercises only
 # use its results.
 #
@@ -129,7 +129,7 @@ for way in lab46.ways():
 #
 # The argument `where` knows on which device the tensors are, and stages them in the rare case that
 # Horovod cannot (lab 27). On a GPU, both scripts compute in bf16 (lab 14; `mixed` in PyTorch),
-# while weights and gradients stay in 32 bits. The computation then takes less time and the messages
+# while weights and gradients stay in 32 bits. The computation then takes less time but the messages
 # do not, so communication becomes a larger share of the step.
 # </details>
 
@@ -272,7 +272,7 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 # those of another library.
 #
 # Horovod's [timeline](@horovod_timeline) is the proof (lab 42). From the timeline, labkit's reader
-# extracts the calls of libraries, in order. Here is a call with two fused gradients:
+# extracts the library calls, in order. Here is a call with two fused gradients:
 #
 #     call.backend   "NCCL"               # or "MPI" or "GLOO"
 #     call.tensors   ["fc2", "fc1"]       # which were processed together
@@ -380,8 +380,8 @@ if not world.launcher():
 
 # %% [markdown]
 # **Explain.** Each line with "yes" proves that this library, and no other, performed the
-# allreduces. The control ran without an error, too. Only its timeline shows that MPI did the work,
-# so its times would not be those of Gloo.
+# allreduces. The control ran without an error, too. Only its timeline shows that MPI did the work
+# and that the times are not those of Gloo.
 #
 # With the small network you should see between 2 and 4 calls per step. It does not need to be a
 # whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
@@ -421,7 +421,7 @@ predict("46.1", share_weak=0.17, share_strong=0.29)
 #   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide by
 #   the median of `seconds`.
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
-#   `{ranks: efficiency}`, where the fewest ranks have 1.0.
+#   `{ranks: efficiency}`, where the smallest number of ranks has efficiency 1.0.
 # - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
 #   directly after each other. Compute the share of communication **of each pair**, and then the
 #   median of these shares. It may be negative.
@@ -598,9 +598,9 @@ for line in lab46.published():
 # if everything that can be hidden is hidden.
 #
 # ### How long do the bytes take?
-# Whether p ranks add long vectors in a ring or, as MPICH, by recursive halving and doubling (lab
-# 24), each of them sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β seconds on
-# the link, this takes
+# Whether p ranks add long vectors in a ring or, as MPICH does, by recursive halving and doubling
+# (lab 24), each of them sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β
+# seconds on the link, this takes
 #
 # $$2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
@@ -608,7 +608,7 @@ for line in lab46.published():
 #
 # ### Predict
 # VGG-16 has 553 MB of gradients. Over links of 25 Gb/s, a byte takes β = 0.32 ns. A step on one GPU
-# takes 489 ms. How many milliseconds does a step of 16 GPUs take (a) if all communication is
+# takes 489 ms. How many milliseconds does a step on 16 GPUs take (a) if all communication is
 # hidden, (b) if nothing is hidden? (c) With NCCL over RDMA it took 573 ms. What share of the
 # communication, between 0 and 1, was hidden, if it used the whole bandwidth of the links?
 
@@ -641,7 +641,7 @@ predict.compare(
 #   2 log₂ p messages, one after another.
 #
 # For example, 2 calls on 4 ranks with α = 10 µs cost 2 · (1 ms + 4 · 10 µs) = 2.08 ms. Together
-# with the 6 ms of the bytes above, C = 8.08 ms. In general
+# with the 6 ms for the bytes above, C = 8.08 ms. In general
 #
 # $$C = \text{calls} \cdot (w + 2 \log_2 p \cdot \alpha) + 2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
@@ -654,7 +654,7 @@ predict.compare(
 # calls is a mean over several steps, so it can be a fraction such as 2.8. Return the time of a step
 # in seconds: `(all hidden, nothing hidden)`.
 #
-# For the example above, with a step of 0.02 s alone, it returns 0.02 and 0.02808.
+# For the example above, if a step alone takes 0.02 s, it returns 0.02 and 0.02808.
 #
 # 2 to 4 lines. *(beginner)*
 #
@@ -718,7 +718,7 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 #   because the NIC (network interface card) moves the bytes while the GPU computes.
 # - **NCCL over TCP** is near the right end, with 782 ms. Either hardly any communication is hidden,
 #   or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two causes.
-# - **The host** is far beyond its bar, with 1.66 s. Something costs time that C leaves out.
+# - **The host** is far beyond its bar, with 1.66 s. Something that C leaves out costs time.
 #
 # What might C leave out on the host?
 # <details><summary>Answer</summary>

@@ -149,16 +149,16 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** Each row compares the result of your function, "predicted", with the mean step of
-# that many ranks. "+-" is the standard error of the mean. If prediction and mean differ by less
-# than two of these, they agree. The prediction has an error of similar size, because it is computed
-# from only 60 times.
+# that many ranks. "+-" is the standard error of the mean. If the prediction and the mean differ by
+# less than two of these, they agree. The prediction has an error of similar size, because it is
+# computed from only 60 times.
 #
 # You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
 # run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
 # 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them.
 #
 # ### Compute: up to 64 ranks
-# For more ranks, the next cell draws the times at random. Your function gets 10,000 drawn times of
+# For more ranks, the next cell draws the times at random. Your function gets 10,000 times drawn for
 # one rank, and the table compares its prediction with the mean of 1,000 drawn steps of 16 and of 64
 # ranks. The plot adds the predictions for 1 to 64 ranks.
 
@@ -225,8 +225,8 @@ lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow netw
 # a rank either **sends**, or **waits** for other ranks:
 #
 # **wait = exchange - send**, and the rank that waits least is the one for which all others wait.
-# (This needs a timeline that shows sends without their waiting, which most profilers do not
-# provide.)
+# (This needs a timeline that shows sends without the time spent waiting, which most profilers do
+# not provide.)
 #
 # ### Predict
 # One of four ranks arrives at the allreduce 10 ms later than the other three, which arrive at the
@@ -249,8 +249,9 @@ predict.right("53.2", late_rank=0, others=10)
 # to 7 s has 2 s of send and therefore 3 s of wait.
 #
 # ### Exercise 53.2 · From spans to parts
-# Add up the spans of one step. Return a dict with an array (ranks,) of seconds for each of "input",
-# "compute", "send" and "wait". The spans come in any order. About 6 lines. *(beginner)*
+# Add up the spans of one step. Return a dict with an array of shape (ranks,), in seconds, for each
+# of "input", "compute", "send" and "wait". The spans may come in any order. About 6 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: sums</summary>
 #
@@ -320,8 +321,8 @@ print("Images of each rank:", shown.images.tolist())
 # in every step.
 #
 # 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
-#    than half of the steps, the answer is jitter. (More than half can only be one rank, so ties do
-#    not matter.)
+#    than half of the steps, the answer is jitter. (Only one rank can account for more than half, so
+#    ties do not matter.)
 # 2. Take the means over the steps of input, compute and send, for all ranks. Find out in which of
 #    the three this rank lies furthest above the others. `lab53.above(values, rank)` returns how far
 #    a rank's value is above the median of all other ranks, for example 4 for rank 1 in
@@ -386,9 +387,9 @@ check("53.3", find, hunt)
 # %% [markdown]
 # ### A recording of real ranks
 # Now we record a timeline on real ranks, with their clocks synchronized. The work is a nap again,
-# and so is the time in which bytes leave. (Real sends of an allreduce wait at both ends of a slow
-# link, so there the hunter cannot tell which end is slow.) First read the plot yourself. This takes
-# about 5 s.
+# and so is the time it takes to send the bytes. (In a real allreduce, sends wait at both ends of a
+# slow link, so the hunter could not tell which end is slow.) First read the plot yourself. This
+# takes about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -404,7 +405,7 @@ else:
 # %% [markdown]
 # ### Predict
 # Give the rank as a number, and the cause as in the table: "slow disk", "slow core", "imbalance" or
-# "slow link". This recording is not one of jitter.
+# "slow link". This recording does not show jitter.
 
 # %%
 predict("53.3", rank=..., cause=...)
@@ -456,8 +457,8 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # are late by 2 %, which is less than the jitter. And in some cases it blames a rank although none
 # is late, because by chance one rank waits least in more than half of the steps.
 #
-# Naming the cause takes a larger delay than finding the rank, because your rule requires a tenth
-# more seconds for each image.
+# Naming the cause requires a larger delay than finding the rank, because your rule asks for more
+# than 10 % more time per image.
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter has no cause that you could remove. Two methods reduce its effect:
@@ -479,9 +480,9 @@ print(f"Nobody late: {blamed:.0%} of the cases blame a rank.")
 # | 16 steps | 320 ms | 20 ms | 320 + 1.54 · 20 = 350.8 ms | 21.9 ms |
 #
 # ### Measure: time
-# The next cell computes the mean step of ten ranks from drawn times, without messages, with 16
-# steps in a round. Two rows of its table have jitter of the two shapes. In the third, rank 7 takes
-# 1.5 times as long in every step, with little jitter.
+# The next cell computes the mean step time of ten ranks from times drawn at random, without
+# messages, with 16 steps in a round. The table has a row for each of the two shapes of jitter. In
+# its third row, rank 7 takes 1.5 times as long in every step, with little jitter.
 
 # %%
 H = 16
@@ -507,8 +508,8 @@ print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="
 # lost, and here they are always those of the same rank.
 #
 # ### Measure: what the network learns
-# To see what this costs, the next cell trains the digits' network of lab 10 in this way. Each of
-# the ten ranks has either *mixed* images or only images of *its own digit*. The table shows the
+# To see what this costs, the next cell trains the digit network of lab 10 in this way. Each of the
+# ten ranks has either *mixed* images or only images of *its own digit*. The table shows the
 # percentage of correct answers for all test images and for the sevens (medians of three seeds).
 # This takes about 20 s.
 
@@ -550,7 +551,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 #   ranks by the most tells you why.
 # - Backup workers drop gradients, so ask whose gradients they are.
 # - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.
-# - Repair what has a cause, and only then wait for fewer ranks or less often.
+# - Fix whatever has a cause, and only then wait for fewer ranks or wait less often.
 #
 # ### Going further (optional)
 # How can you find a slow link, if real sends wait at both of its ends? Test **pairs** of nodes.

@@ -6,7 +6,7 @@
 # library that sends messages, a framework, and a program that starts everything. If one of them is
 # missing or hidden, the training may stop with an error message of fifty lines, or it may run ten
 # times slower without any error. Before you train anything, it therefore pays to know what your
-# machine has, and how a program on many processes reports that something is wrong.
+# machine has, and how a program that runs as many processes reports that something is wrong.
 #
 # In this lab we look at your machine with the *doctor*, a program whose report all later labs use.
 # Then we start a few processes that work together, prove that they share nothing, and cause two
@@ -41,8 +41,8 @@ patience = 5  # seconds after which a run without an end counts as stuck
 #   teaches more than no guess.
 # - **Build**: in the cell of an exercise, write your code in place of the line
 #   `raise NotImplementedError(...)`.
-# - **Check**: run the cell below the exercise. It tells you that your answer is right, or what kind
-#   of mistake it contains. A failed check does not break anything, so try again.
+# - **Check**: run the cell below the exercise. It tells you whether your answer is right and, if it
+#   is not, what kind of mistake it contains. A failed check does not break anything, so try again.
 # - **Stuck?** Unfold the hints, or run `hint("00.1")` in a new cell. In a terminal,
 #   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook.
 # - **Explain** says what you should have seen and what you might see instead. Think about its
@@ -62,7 +62,7 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # </details>
 #
 # ## 1. What your machine has
-# A *node* is one computer in a cluster. A *core* is the part of its processor that can run one
+# A *node* is one computer in a cluster. A *core* is a part of its processor that can run one
 # program at a time. A processor with 8 cores often appears as 16, because each core offers two
 # *hyper-threads*, so that two programs can share its units. The operating system and the doctor
 # count hyper-threads as cores, so they report 16.
@@ -70,8 +70,8 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # Besides cores and memory, this lab needs only one more component: **MPI** (Message Passing
 # Interface), the library that starts *ranks*, which are processes that work together, and sends
 # their messages. Other labs also use a **GPU** (graphics processing unit). It is a processor that
-# does many operations at once, and is then many times faster than a CPU. Some labs use several
-# nodes of a cluster. No laptop has all components, and every lab says what it needs.
+# does many operations at once, which can make it many times faster than a CPU. Some labs use
+# several nodes of a cluster. No laptop has all components, and every lab says what it needs.
 #
 # <details><summary>The other components that the doctor's report names</summary>
 #
@@ -138,7 +138,7 @@ predict.compare(
 # - `threads`: the number of whole cores per rank (as the doctor counts them), but at least 1;
 # - `memory_gib`: the rank's part of the memory that is *free*, not rounded. The free memory is
 #   `report["machine"]["memory_free_gib"]`;
-# - `gpus`: the total number of GPUs in the machine, 0 if there is none. Do **not** divide this
+# - `gpus`: the total number of GPUs in the machine, 0 if there are none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
 #
 # For example, on a machine with 8 cores, 12 GiB free and one GPU, each of 3 ranks gets
@@ -220,7 +220,7 @@ predict("00.2", processes=...)
 # | `library` | the text with which the MPI library describes itself: `MPI.Get_library_version()` |
 #
 # `MPI` comes from `from mpi4py import MPI` ([mpi4py](https://mpi4py.readthedocs.io) is MPI for Python). Write this line
-# *inside* the function, so that only the ranks load MPI and never the notebook. About 3 lines.
+# *inside* the function, so that only the ranks, and never the notebook, load MPI. About 3 lines.
 # *(beginner)*
 #
 # <details><summary>Hint 1: a dictionary</summary>
@@ -307,7 +307,7 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The last rank failed with an IndexError in the line `return parts[comm.rank]`, because there is no
+# The last rank failed with an IndexError on the line `return parts[comm.rank]`, because there is no
 # part for it. Nothing was wrong on the other ranks.
 # </details>
 #
@@ -358,7 +358,7 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 #
 # <details><summary>Hint 1: where does it go, where does it come from?</summary>
 #
-# The greeting goes to `right`, and the other one comes from `left`. Both variables are in the
+# The greeting goes to `right`, and another greeting comes from `left`. Both variables are in the
 # function already.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -380,9 +380,8 @@ def pass_on(comm):
 check("00.3", pass_on)
 
 # %% [markdown]
-# If you sent first and received second, the check passed as well, because MPI accepts short
-# messages before the receiver asks for them. [Lab 20](20_ranks_and_messages.ipynb) shows the length from which this no longer
-# works.
+# Even if you sent first and received second, the check passed, because MPI accepts short messages
+# before the receiver asks for them. [Lab 20](20_ranks_and_messages.ipynb) shows the length from which this no longer works.
 #
 # ### What you take away
 # - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,

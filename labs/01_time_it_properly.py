@@ -6,7 +6,7 @@
 # read the clock, call, and read the clock again, gives wrong answers. The first call may take many
 # times as long as later ones, a GPU still computes when the call has returned, and another program
 # on the machine can slow down any single call. The result of such a timing looks like any other
-# number, so the mistake remains unnoticed, and conclusions are drawn from it.
+# number, so the mistake goes unnoticed, and conclusions are drawn from it.
 #
 # In this lab we write a small timer that avoids the most common errors in measuring how long a call
 # takes. It skips the slow first calls, waits for the device before it reads the clock, and
@@ -57,7 +57,7 @@ steps = 10_000  # training steps of each job that section 5 simulates
 # **warm-up**.
 #
 # ### Predict
-# By which factor does the very first convolution of this program take longer than a later one? A
+# How many times as long as a later convolution does the very first one of this program take? A
 # guess is enough.
 
 # %%
@@ -187,9 +187,9 @@ check("01.1", sample)
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The emulated device needs 2 ms for one piece of work (a GPU multiplies two matrices of 4096 × 4096
-# numbers instead), and putting it into the queue takes some 3 to 100 µs. How many milliseconds does
-# a timer around the *call alone* show?
+# The emulated device needs 2 ms for one piece of work, and putting it into the queue takes some 3
+# to 100 µs. (On a real GPU, a piece of work is the multiplication of two matrices of 4096 × 4096
+# numbers.) How many milliseconds does a timer around the *call alone* show?
 
 # %%
 predict("01.2", shown_ms=...)  # milliseconds
@@ -340,7 +340,7 @@ check("01.3", summarize)
 # ### Measure: your timer and labkit's
 # The next cell runs your timer beside `timing.measure`, which every later lab uses.
 # `timing.measure` does what you wrote, and in addition refuses to quote a number if the spread is
-# too wide. As a control, the second cell measures a call that sleeps for 1 ms and 3 ms alternately.
+# too wide. As a control, the second cell measures a call that sleeps alternately for 1 ms and 3 ms.
 #
 # (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, so it
 # returns at once.)
@@ -365,8 +365,8 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 # %% [markdown]
 # **Explain.** You should see that the median of your timer and that of labkit differ by at most a
 # few percent, and that the unsteady call is refused with "do not quote" and the reason. The median
-# of the unsteady call would have been a duration that no single call ever had. (On a GPU, the calls
-# without care also lack the wait, so most of them seem too short.)
+# of the unsteady call would have been a duration that no single call ever had. (On a GPU, the
+# timings with *no care* also omit the wait, so most of them come out too short.)
 #
 # The prediction in this section comes out as a mean of (4 · 10 + 110) / 5 = 30 ms and a median of
 # 10 ms.
@@ -478,7 +478,7 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # When several ranks are timed, we therefore take the longest time of each step first, and then the
 # median over the steps. This is what `timing.measure(call, comm=comm)` does.
 #
-# From how many ranks on is the job's median 15 ms?
+# With how many ranks is the job's median 15 ms?
 #
 # <details><summary>Answer</summary>
 #

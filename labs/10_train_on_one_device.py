@@ -117,8 +117,9 @@ predict("10.1", loss_knowing_nothing=...)  # a number
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `z = logits - logits.max(axis=1, keepdims=True)`,
-# `log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))`, and of row i take column `labels[i]`:
-# `log_p[np.arange(len(labels)), labels]`. The loss is the mean of these numbers, with a minus sign.
+# `log_p = z - np.log(np.exp(z).sum(axis=1, keepdims=True))`, and from row i take column
+# `labels[i]`: `log_p[np.arange(len(labels)), labels]`. The loss is the mean of these numbers, with
+# a minus sign.
 # </details>
 
 # %%
@@ -214,8 +215,8 @@ check("10.2", sgd_step)
 
 # %% [markdown]
 # The check used **finite differences**, which need no formula: it changed one weight a little and
-# observed how much the loss changed. This takes two losses for each weight, so it is never used for
-# training.
+# observed how much the loss changed. This requires two evaluations of the loss for each weight, so
+# it is never used for training.
 #
 # Now we train this one layer with your two functions, once for each seed.
 
@@ -500,15 +501,15 @@ plots.bars(
 
 # %% [markdown]
 # **Explain.** With each seed, three layers should get more of the 261 test digits right than one
-# layer. One image is 0.4 %, and seeds differ by a few images. If the two ranges overlap, for
-# example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
+# layer. One image is 0.4 %, and the results of different seeds differ by a few images. If the two
+# ranges overlap, for example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
 #   four devices, with averaged gradients ([lab 30](30_average_gradients.ipynb)).
-# - A training step clears the gradients, computes forward pass, loss and backward pass, and updates
-#   the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where the check
-#   detects it.
+# - A training step clears the gradients, computes the forward pass, the loss and the backward pass,
+#   and updates the weights. If you forget to clear, PyTorch reports no error. Try it in 10.3, where
+#   the check detects it.
 # - The backward pass has 1.5 times the arithmetic of the forward pass here, and nearly twice as
 #   much where the first layer is a small part. Each call has a fixed overhead ([lab 12](12_find_the_bottleneck.ipynb)).
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
@@ -527,10 +528,10 @@ plots.bars(
 # hundredth of `learning_rate`, with `learning_rate`, and with ten times `learning_rate`.
 #
 # ### Predict
-# With a hundredth of the rate, each step changes the weights only a hundredth as much. After all
-# 120 steps, the loss is about as low as it is with the full rate after how many steps? And what is
-# the loss of a network that has been spoiled by a step that was too long, so that it knows nothing?
-# (You computed it in 10.1.)
+# With a hundredth of the rate, each step changes the weights only a hundredth as much. After how
+# many steps with the full rate is the loss about as low as it is after all 120 steps with a
+# hundredth of it? And what is the loss of a network that has been spoiled by a step that was too
+# long, so that it knows nothing? (You computed it in 10.1.)
 
 # %%
 predict("10.3", steps_of_full_rate=..., loss_spoilt=...)  # two numbers
@@ -663,7 +664,7 @@ for name in workloads.chosen(workload):
 # <details><summary>With MNIST or CIFAR-10 instead of the digits</summary>
 #
 # If you have the files of MNIST or of CIFAR-10, labs 10, [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) can train on them, with
-# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` in the cell of the parameters, or in a shell with
+# `dataset = "mnist:FOLDER"` or `"cifar10:FOLDER"` in the parameter cell, or in a shell with
 # `make run LAB=10 SET="dataset=mnist:FOLDER epochs=1 learning_rate=0.05"`. (For CIFAR-10 start with
 # a learning rate of 0.01.) The text is about the digits.
 # </details>

@@ -119,8 +119,8 @@ predict("12.1", one_image=..., many_images=...)  # flops per byte
 # <details><summary>Hint 2: a convolution, nearly the answer</summary>
 #
 # `weights = filters * channels * kernel**2`, and the flops are
-# `2 * batch * rows * columns * weights`. The images are `batch * channels * height * width`
-# numbers, and the result has `batch * filters * rows * columns`.
+# `2 * batch * rows * columns * weights`. The images consist of `batch * channels * height * width`
+# numbers, and the result consists of `batch * filters * rows * columns`.
 # </details>
 
 # %%
@@ -242,9 +242,9 @@ predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 # The other limit is the peak. The lower of the two counts, and this is the **roofline** (Williams
 # *et al.*, 2009), which the figure at the top shows.
 #
-# The slanted and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth. A
-# layer whose intensity is left of the ridge is **memory-bound**, and a layer whose intensity is
-# right of it is **compute-bound**.
+# The slanted part and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth.
+# A layer whose intensity lies to the left of the ridge is **memory-bound**, and a layer whose
+# intensity lies to the right of it is **compute-bound**.
 #
 # For example, take a machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5 flops per byte. With
 # one image, the linear layer of 12.1 has an intensity of 0.5. It is memory-bound and reaches at
@@ -295,9 +295,9 @@ check("12.3", attainable, least_seconds)
 
 # %% [markdown]
 # ### Measure: layers under the roofline
-# The next cell times layers of several kinds and draws them into the roofline of this machine.
-# "linear, 8" is the linear layer with 8 images. (`torch.inference_mode()` leaves out what PyTorch
-# would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).)
+# The next cell times layers of several kinds and plots them together with the roofline of this
+# machine. "linear, 8" is the linear layer with 8 images. (`torch.inference_mode()` leaves out what
+# PyTorch would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).)
 #
 # It prints two shares for each layer. The first is the measured speed as a share of the peak. The
 # second is the least time divided by the measured time: a value of 1 means that the layer is on the
@@ -417,9 +417,9 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # - Add the `seconds` of the rows that prepare the whole dataset (`copy_`, `std`, `sub`, `div`, and
 #   `mean` or `sum`). Call this A. This work disappears. (The calls of these operators for other
 #   purposes take so little time that you can ignore them.)
-# - Let C be the sum of all calls. What is called for each image will be called only once, while its
-#   arithmetic remains. This saves nearly (`batch` − 1) / `batch` of the calls, and 5 µs is a guess
-#   of the overhead of each.
+# - Let C be the sum of all calls. Operators that are now called for each image will be called only
+#   once, but the amount of arithmetic stays the same. This saves nearly (`batch` − 1) / `batch` of
+#   the calls, and 5 µs is a rough estimate of the overhead of each call.
 # - The new time is old time − A − 31/32 · C · 5 µs.
 #
 # For example, a step takes 50 ms, with A = 20 ms and C = 3,200. The new time is 50 − 20 − 31/32 ·

@@ -176,8 +176,8 @@ for way, row in right.items():
 # trains as it does in float32. The second plot shows that the scale of 2^48 was too large at first,
 # so it was halved in each of the first steps.
 #
-# Gradients in a real network are small if, for example, the loss is a mean over many values.
-# Whether your own network needs scaling can only be found out by training it. In PyTorch,
+# Gradients in a real network are small if, for example, the loss is a mean over many values. To
+# find out whether your own network needs scaling, you have to train it. In PyTorch,
 # [`torch.amp.GradScaler`](https://docs.pytorch.org/docs/stable/amp.html) does what you wrote.
 #
 # Does bfloat16 need it?
@@ -289,10 +289,10 @@ print(lab14.abilities(device))
 
 # %% [markdown]
 # ### Predict the speed
-# On this machine, how many times faster than in float32 does a training step of a convolutional
-# network run in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half as fast.
-# Both numbers are guesses. Without instructions expect less than 1. With instructions expect more
-# than 1, provided that PyTorch's library has a program that uses them.
+# On this machine, how many times as fast as in float32 is a training step of a convolutional
+# network in bfloat16, and in float16? The answer 1 means as fast, and 0.5 means half as fast. Both
+# numbers are guesses. Without such instructions, expect less than 1. With them, expect more than 1,
+# provided that PyTorch's library has a program that uses them.
 
 # %%
 predict("14.2", bfloat16_speedup=..., float16_speedup=...)
@@ -603,16 +603,16 @@ for name in workloads.chosen(workload):
 # | activations | 892 | 520 | 520 |
 # | copies of the weights | 0 | 43 | 0 |
 #
-# The activations shrink by less than half, because the positions of max-pooling have 8 bytes each
-# whatever the type, and because the loss is computed in float32.
+# The activations shrink by less than half, because the positions that max-pooling saves take 8
+# bytes each, whatever the type, and because the loss is computed in float32.
 # </details>
 #
 # When does mixed precision let you double the batch?
 # <details><summary>Answer</summary>
 #
 # When activations need most of the memory, as in a network with large images or a large batch.
-# Where parameters and Adam need most of it, as in a large language model with a small batch, mixed
-# precision takes slightly *more* bytes.
+# Where the parameters and Adam's state take up most of the memory, as in a large language model
+# with a small batch, mixed precision takes slightly *more* bytes.
 # </details>
 #
 # ### Further reading

@@ -231,8 +231,8 @@ check("20.2", shift_right)
 # **Until its `Wait` returns, the array belongs to MPI.** Do not read an array that is being
 # received, and do not write to an array that is being sent.
 #
-# In the next cell two ranks exchange vectors in this way. Each of them returns a sum that it
-# computed meanwhile, 45, and the vector that it received.
+# In the next cell two ranks exchange vectors in this way. Each of them returns the sum that it
+# computed in the meantime (45) and the vector that it received.
 
 # %%
 def swap(comm):
@@ -463,7 +463,7 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # seconds per byte, and the inverse of this number is the *bandwidth*. The bandwidth might fall
 # again for the longest messages. A likely cause is that they do not fit into the processor's cache.
 #
-# A point is the median of many samples, and its bar contains the middle half of them (the
+# Each point is the median of many samples, and its bar spans the middle half of them (the
 # *[interquartile range](../labs/GLOSSARY.md#interquartile-range)*). Where the bar is long, the printed line says *not steady* ([lab 01](01_time_it_properly.ipynb)), and
 # you should not quote such a number.
 #

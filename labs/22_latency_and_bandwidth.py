@@ -7,15 +7,15 @@
 # as "1.5 µs" or "12 GB/s". Such a number means little unless we know how it was measured:
 #
 # - Half a round trip and a whole round trip differ by a factor of two.
-# - One short message at a time and 64 in flight can differ by a factor of ten or more between
-#   nodes.
+# - Between nodes, the rates of one short message at a time and of 64 in flight can differ by a
+#   factor of ten or more.
 # - The same allreduce has two different [bandwidths](../labs/GLOSSARY.md#bandwidth), and both are in use.
 #
 # In this lab we write the benchmarks with which [latency](../labs/GLOSSARY.md#latency) and bandwidth are usually measured, and run
 # them on this machine. First we measure latency with a ping-pong and bandwidth with many messages
 # in flight. Then we fit the two parameters α and β, with which the following labs predict the time
 # of whole algorithms. At the end we convert the time of an allreduce into the two bandwidths that
-# reports quote.
+# are quoted in reports.
 #
 # **After this lab you can** (1) measure latency and bandwidth as the OSU Micro-Benchmarks do, (2)
 # fit the model α + nβ, in which α is the time of an empty message of *n* = 0 bytes and β the time
@@ -49,18 +49,18 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 
 # %% [markdown]
 # ## Latency
-# How long does a message take from one rank to another? We cannot subtract the time of sending on
-# rank 0 from the time of arrival on rank 1, because the clocks of two ranks are not synchronized.
-# For example, if the clock of rank 1 is 50 µs ahead, a message of 2 µs appears to take 52 µs in one
-# direction and −48 µs in the other.
+# How long does a message take to get from one rank to another? We cannot subtract the time of
+# sending on rank 0 from the time of arrival on rank 1, because the clocks of two ranks are not
+# synchronized. For example, if the clock of rank 1 is 50 µs ahead, a message of 2 µs appears to
+# take 52 µs in one direction and −48 µs in the other.
 #
 # A **ping-pong** avoids this problem because it reads only one clock. Rank 0 sends a message, rank
 # 1 sends it back, and half of the round trip on the clock of rank 0 is the *latency*. In this
 # example the round trip takes 4 µs, and half of it is the right answer.
 #
 # ### Predict
-# How many µs does an empty message take from one rank to another on this machine? The ping-pong in
-# [lab 20](20_ranks_and_messages.ipynb) sent messages of 8 bytes, so its result is a good guess.
+# How many µs does an empty message take to get from one rank to another on this machine? The
+# ping-pong in [lab 20](20_ranks_and_messages.ipynb) sent messages of 8 bytes, so its result is a good guess.
 
 # %%
 predict("22.1", empty_message_us=...)
@@ -142,9 +142,9 @@ predict.compare("22.1", empty_message_us=typical[0])
 # Why might mpi4py's mean lie above your median?
 # <details><summary>Answer</summary>
 #
-# Both time the same round. An interruption can only make a round longer, and each long round raises
-# the mean but hardly changes the median. The mean of your own rounds is the control, and it should
-# lie above your median as well.
+# Both programs time the same round. An interruption can only make a round longer, and each long
+# round raises the mean but hardly changes the median. The mean of your own rounds is the control,
+# and it should lie above your median as well.
 # </details>
 
 # %% [markdown]
@@ -212,7 +212,7 @@ check("22.2", bandwidth)
 # ### Measure: one message or many?
 # Now we compare a window of 64 messages with the ping-pong from above. As a control, the same
 # window runs once more with all messages received into one row of `inbox`. In the right half of the
-# plot, a higher curve is a higher rate. This takes about 15 s, together with the cell after it.
+# plot, a higher curve is a higher rate. Together with the next cell, this takes about 15 s.
 
 # %%
 def into_one_row(comm, *positional, **named):
@@ -308,8 +308,8 @@ predict("22.3", half_at_bytes=...)
 # ### Exercise 22.3 · α, β and n½
 # Find α and β from measured times t of messages of n bytes. Fit them by least squares on the
 # *relative* error, so that the sum of ((α + nβ − t) / t)² is as small as possible. With absolute
-# errors the message of 16 MiB alone would determine the fit, because its error is a thousand times
-# that of 8 bytes.
+# errors, the 16 MiB message alone would determine the fit, because its error is a thousand times
+# that of the 8-byte message.
 #
 # NumPy solves such problems. `np.linalg.lstsq(A, b, rcond=None)[0]` returns the x for which the sum
 # of the squares of A x − b is smallest. The array `A` has a row for each measurement and a column
@@ -383,9 +383,9 @@ predict.compare("22.3", half_at_bytes=half)
 # <details><summary>Answer</summary>
 #
 # Only approximately. The *measured* size is the first of your sizes that reaches half of the best
-# bandwidth, and these sizes are powers of two. The n½ of the line is the α/β of a line that fits no
-# size exactly. For this reason you should always quote α and β together with the sizes for which
-# they hold.
+# bandwidth, and these sizes are powers of two. The n½ of the line is α/β, and the fitted line
+# matches no size exactly. For this reason you should always quote α and β together with the sizes
+# for which they hold.
 # </details>
 #
 # ## Two bandwidths of an allreduce
@@ -395,7 +395,7 @@ predict.compare("22.3", half_at_bytes=half)
 # - The **algorithm bandwidth** (algbw) is n / time, where n is the number of bytes in the vector of
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. It can be compared with the
-#   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)). Divided by the time this is busbw, so on average its link has carried at least this rate.
+#   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)). Dividing these bytes by the time gives busbw, so its link has averaged at least this rate.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. The
 # factor assumes that the ranks do all the adding. If the switches add as well, busbw can exceed the
@@ -478,10 +478,9 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # Which part of the ping-pong's rate does the allreduce reach, and what limits it?
 # <details><summary>Answer</summary>
 #
-# The last printed lines contain both rates. If a rank adds many times as fast as busbw, the
-# additions are not the limit. Two causes remain, which this lab does not separate: the allreduce
-# needs several steps, and each rank sends *and* receives at the same time through one shared
-# memory.
+# The last printed lines contain both rates. If a rank adds at many times the busbw, the additions
+# are not the bottleneck. Two causes remain, which this lab does not separate: the allreduce needs
+# several steps, and each rank sends *and* receives at the same time through one shared memory.
 # </details>
 #
 # A report says that an allreduce of 1 GB on 8 GPUs took 5 ms and reached "350 GB/s". Which column
@@ -493,7 +492,7 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # </details>
 #
 # ### Store the results for the next labs
-# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with the numbers of this machine, so the next cell stores your two
+# Labs [23](23_ring_allreduce.ipynb) to [26](26_hierarchical_allreduce.ipynb) can compute with numbers measured on this machine, so the next cell stores your two
 # lines. They need one more number, the *gap*, which is the time that the sender needs for each
 # short message. The window gives it approximately: if it sends 0.5 million messages of 1 byte per
 # second, for example, the gap is 1 s / 0.5 million = 2 µs.

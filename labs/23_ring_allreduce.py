@@ -112,7 +112,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # ### Predict
 # Now take 8 ranks, so that a chunk is an eighth of the vector. How many vectors' worth of bytes
 # does each rank send in both halves together, and in how many steps? The table shows the first half
-# for *p* = 4, so you can count there first. The check of exercise 23.2 prints the answer.
+# for *p* = 4, so you can count there first. The check for exercise 23.2 prints the answer.
 
 # %%
 predict("23.2", vectors_sent=..., steps=...)
@@ -238,9 +238,9 @@ check("23.2", ring_allreduce)
 # and time runs from left to right. Additions take time in this run, too, at 4 GB/s. The control is
 # the same run with additions that take no time.
 #
-# The vector should have 100 MB, but we don't need to store that much.
+# The vector should be 100 MB long, but we don't need to store that much.
 # `virtual.vector(np.ones(16), stands_for=gradient)` makes an array of only 16 values that the
-# virtual cluster treats as if it had 100 MB.
+# virtual cluster treats as if it were 100 MB long.
 
 # %%
 long_vector = virtual.vector(np.ones(16), stands_for=gradient)
@@ -428,7 +428,8 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
 # rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
 # and β (568 kB). With rendezvous they cross later, between 1 and 3 MB. Each curve also separates
-# from its control at some size. Why does it, and why do ring and tree do so at different sizes?
+# from its control at some size. Why does it, and why do the ring and the tree do so at different
+# sizes?
 #
 # <details><summary>Answer</summary>
 #

@@ -96,9 +96,9 @@ plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in eve
 # `2 ^ 1`, which is 3, so the partner is rank 5.
 #
 # ### Exercise 24.1 · Recursive doubling
-# Write recursive doubling for a power of two of ranks. In each step find the rank of the partner by
-# its seat. Exchange the whole vectors with one `comm.Sendrecv` that sends `vector` and receives
-# into `box`, and add `box` to `vector`. This takes 3 lines. *(beginner)*
+# Write recursive doubling for a number of ranks that is a power of two. In each step find the rank
+# of the partner by its seat. Exchange the whole vectors with one `comm.Sendrecv` that sends
+# `vector` and receives into `box`, and add `box` to `vector`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: with whom?</summary>
 #
@@ -305,7 +305,7 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # cost 2(α + nβ) + nγ more. In their rows, p is then the number of seats. A ring does not need a
 # power of two.
 #
-# The table also answers the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps, and
+# The table also settles the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps, and
 # each rank sends 2 · 15/16 = 1.875 vectors. With 17 ranks, the rank that works for two hands back
 # one more, so it sends 2.875.
 #
@@ -355,8 +355,8 @@ plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, 
 # the field shows both. With 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
 # <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
 #
-# With these numbers of ranks Rabenseifner pays for handing in and handing back, which are two whole
-# vectors, and the ring pays nothing extra.
+# With these numbers of ranks Rabenseifner pays for handing in and handing back, which costs two
+# whole vectors, and the ring pays nothing extra.
 # </details>
 #
 # On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column. We
@@ -372,11 +372,11 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 
 
 # %% [markdown]
-# **Explain.** With the handshake doubling takes 66.8 µs and Rabenseifner 43.0 µs. Without it
-# doubling takes only 26.8 µs, so it is faster, as the formulas say. In this model `eager` is
-# 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of
-# 8 KiB do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of
-# this lab shows such a step, which is one reason to measure.
+# **Explain.** With the handshake, doubling takes 66.8 µs and Rabenseifner 43.0 µs. Without it,
+# doubling takes only 26.8 µs, so it is faster, as the formulas say. In this model `eager` is 12
+# KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of 8 KiB
+# do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of this
+# lab shows such a step, which is one reason to measure.
 #
 # The next cell draws the formulas themselves, for any link. Move the sliders: which of them move
 # the crossing of doubling and Rabenseifner to the right?
@@ -419,9 +419,9 @@ plots.slider(
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
 # a few sizes and numbers of ranks in a *tuning table*, and for any other size it uses the nearest
-# entry. For example, suppose that the table has entries for 400 and 2048 bytes and we need 1000. By
-# difference 400 would be nearer, but times depend on the ratio of sizes: 2048 is 2 times as large
-# as 1000, and 1000 is 2.5 times as large as 400, so 2048 is the nearer entry.
+# entry. For example, suppose that the table has entries for 400 and 2048 bytes and we need 1000.
+# Judged by the difference, 400 would be nearer, but times depend on the ratio of sizes: 2048 is 2
+# times as large as 1000, and 1000 is 2.5 times as large as 400, so 2048 is the nearer entry.
 #
 # ### Exercise 24.3 · Your tuning table
 # `times[ranks][nbytes][way]` contains measured seconds. Write `choose`, which returns the fastest
@@ -535,8 +535,8 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 #   measured.
 #
 # ### Going further (optional): what do real libraries choose?
-# The minutes of this lab do not include the following three parts, which take about 15 minutes
-# more.
+# The time stated for this lab does not include the following three parts, which take about 15
+# minutes more.
 #
 # ### What does your MPI choose?
 # MPICH 5, which [mpi4py](https://mpi4py.readthedocs.io) uses here, follows a fixed rule. It chooses doubling for vectors
@@ -545,8 +545,8 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 #
 # We can find out, because the environment variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes
 # MPICH use another algorithm. (Other MPI libraries ignore it.) The next plot has a curve for each
-# setting. It shows MPI's time divided by the time of your choice, so above 1 your choice is faster,
-# and below 1 MPI is. This takes about 60 s.
+# setting. It shows MPI's time divided by the time of your choice, so values above 1 mean that your
+# choice is faster, and values below 1 mean that MPI is. This takes about 60 s.
 
 # %%
 ranks = max(2, min(4, world.cores()))
@@ -576,9 +576,9 @@ print(
 
 # %% [markdown]
 # **Explain.** With a free core for each rank, you should see MPI with *doubling* below 1 for short
-# vectors. Where your choice was doubling as well, this compares the same algorithm in C and in
-# Python. The curve of *MPI's choice* is higher from 128 bytes on, because MPI uses Rabenseifner
-# there, which has twice as many messages.
+# vectors. Where you chose doubling as well, this compares the same algorithm in C and in Python.
+# The curve of *MPI's choice* is higher from 128 bytes on, because MPI uses Rabenseifner there,
+# which has twice as many messages.
 #
 # Where a selected algorithm lies below *MPI's choice* by more than the bars, the variable is worth
 # setting on this machine. MPICH's rule cannot know this, because the fastest algorithm depends on

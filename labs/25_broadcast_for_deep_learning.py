@@ -6,8 +6,7 @@
 # send them to all ranks, in every training step. Such a program needs a [broadcast](../labs/GLOSSARY.md#broadcast) for each layer,
 # and the time of these broadcasts grows with the number of GPUs while the computation of a GPU
 # stays the same. In our model of VGG-16 on 128 GPUs, a plain tree spends half of the training time
-# on broadcasts. Most data-parallel jobs of today still broadcast their parameters once, at the
-# start.
+# on broadcasts. Today, most data-parallel jobs still broadcast their parameters once, at the start.
 #
 # In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain with
 # which MVAPICH2-GDR made this kind of training practical. First we write scatter-allgather and the
@@ -136,7 +135,7 @@ check("25.1", scatter_allgather)
 #
 # ### Predict
 # How many nβ does a chain of 64 chunks take with 64 ranks, if we neglect α? And how many nβ does
-# the tree take? The check of the next exercise compares your answers with a run.
+# the tree take? The check for the next exercise compares your answers with a run.
 
 # %%
 predict("25.2", chain=..., tree=...)
@@ -205,9 +204,9 @@ for count in (1, 64, 640):
 # the chain approaches nβ: 640 chunks take about 1.1 nβ.
 #
 # ## Into how many chunks?
-# More chunks let the links work at the same time sooner, but each chunk is one more message and
-# costs α. Somewhere in between is the best number of chunks. Try it with 8 ranks and a vector for
-# which nβ is 100 α:
+# The more chunks there are, the sooner all links work at the same time, but each chunk is one more
+# message and costs α. Somewhere in between is the best number of chunks. Try it with 8 ranks and a
+# vector for which nβ is 100 α:
 #
 # | chunks | T(k) |
 # |---|---|
@@ -244,8 +243,8 @@ check("25.3", best_chunks)
 # %% [markdown]
 # ### Measure: how much does the best k matter?
 # The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks. The plot shows the
-# time of your chain on the virtual cluster and the formula T(k), with the best k, with twice as
-# many chunks, and with a half to a 32nd of them.
+# time of your chain on the virtual cluster and the formula T(k), for the best k, for twice as many
+# chunks, and for 1/2 to 1/32 as many.
 
 # %%
 layer = (float(sorted(layers)[len(layers) // 2]), 64, lab25.ALPHA, lab25.BETA)
@@ -265,12 +264,13 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
-# half or twice the best k costs little. With very few chunks each step is long, and with very many
-# the α of all the messages would determine the time.
+# half or twice the best k costs little. With very few chunks, each step is long, and with very
+# many, the latencies of all the messages determine the time.
 #
 # ## Two levels
-# So far all links were equal. In a cluster of nodes with several GPUs they are not, so a broadcast
-# can be *hierarchical*: it first goes from node to node and then to all ranks inside each node.
+# So far, all links have been equal. In a cluster of nodes with several GPUs they are not, so a
+# broadcast can be *hierarchical*: it first goes from node to node and then to all ranks inside each
+# node.
 #
 # For this we split the ranks into groups in two ways ([lab 26](26_hierarchical_allreduce.ipynb) builds such groups). The [communicator](../labs/GLOSSARY.md#communicator)
 # `node` contains the ranks of one node, and `across` contains the ranks that have the same place in
@@ -304,9 +304,9 @@ tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raise
 
 # %% [markdown]
 # ### Measure: which broadcast is fastest at which size?
-# The next cell prints the machine on which we compare, a model of nodes with 16 K80 GPUs. The lines
-# that begin with *inside* and *between* are the links inside a node and between nodes. The third
-# column shows where each number comes from, and several are *estimates*.
+# The next cell describes the machine on which we compare the broadcasts, a model of nodes with 16
+# K80 GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
+# nodes. The third column shows where each number comes from, and several are *estimates*.
 
 # %%
 machine = virtual.machine(where)
@@ -335,16 +335,16 @@ print(machine)
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
-# 256 MiB? Use the numbers 1 to 5 of the table above.
+# 256 MiB? Use the numbers 1 to 5 from the table above.
 
 # %%
 predict("25.4", for_1_KiB=..., for_256_MiB=...)
 
 # %% [markdown]
 # The next two cells run all five ways for all sizes, on 16 to 128 ranks. The function `seconds`
-# times one size on one number of ranks. The dictionary `best` then contains the fastest way to 128
-# ranks for each size, as size -> name, and your prediction is compared with it. This takes about
-# half a minute.
+# times one size on one number of ranks. The dictionary `best` then contains, for each size, the
+# fastest way to broadcast to 128 ranks, as size -> name, and your prediction is compared with it.
+# This takes about half a minute.
 
 # %%
 hop = machine.inside.alpha + machine.handshake, machine.between.beta
@@ -387,9 +387,10 @@ places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
 
 # %% [markdown]
-# The first plot is a map. Each field is one size (x; each is four times the one to its left) and one
-# number of ranks (y). Its color and letters show the fastest way, by the legend. The second plot
-# gives the time and the [bandwidth](../labs/GLOSSARY.md#bandwidth) of each way to 128 ranks, the top row of the map.
+# The first plot is a map. Each field is one size (x; each is four times the one to its left) and
+# one number of ranks (y). Its color and letters show which way is the fastest, as listed in the
+# legend. The second plot gives the time and the [bandwidth](../labs/GLOSSARY.md#bandwidth) of each way of broadcasting to 128 ranks,
+# the top row of the map.
 
 # %%
 plots.crossover(table, title=f"The fastest broadcast on {where}")
@@ -416,10 +417,10 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
-# them. Write `pick(nbytes)`, which returns the name of the way for a broadcast of `nbytes` bytes to
-# `many` ranks. Use the entry of the dictionary `best` whose size is nearest to `nbytes` by ratio.
-# For example, the sizes around 3 MB are 1 MiB and 4 MiB, which differ from it by factors of 2.9 and
-# 1.4, so take the entry of 4 MiB. This takes 2 lines. *(beginner)*
+# them. Write `pick(nbytes)`, which returns the name of the way in which to broadcast `nbytes` bytes
+# to `many` ranks. Use the entry of the dictionary `best` whose size is nearest to `nbytes` by
+# ratio. For example, the sizes around 3 MB are 1 MiB and 4 MiB, which differ from it by factors of
+# 2.9 and 1.4, so take the entry of 4 MiB. This takes 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
@@ -481,14 +482,14 @@ for name, way in (
 # of 169 ms), because the small layers take little time in any way.
 #
 # What is this worth in training? A forward and a [backward pass](../labs/GLOSSARY.md#backward-pass) need about 93 · 10⁹ operations for
-# each image. With 32 images and 1.3 · 10¹² operations per second ([lab 32](32_buckets_and_overlap.ipynb)), a GPU computes for
-# 2.3 s in a step. The broadcasts by the tree also take 2.3 s, so they are half of the training
+# each image. With 32 images and 1.3 · 10¹² operations per second ([lab 32](32_buckets_and_overlap.ipynb)), a GPU computes for 2.3 s
+# in a step. The broadcasts by the tree also take 2.3 s, so they account for half of the training
 # time. Compared with NCCL inside the nodes (318 ms), the picked ways shorten the step by 0.16 s of
 # 2.6 s, which is 6 %.
 #
 # The authors of the chain measured a gain of up to 7 % for VGG on 128 GPUs, in Microsoft's
 # framework CNTK (Awan et al., 2018). Do not trust this agreement too much, because the 32 images
-# are a guess. Half as many images would make our gain 11 %.
+# are a guess. With half as many images, our gain would be 11 %.
 #
 # <details><summary>What else was published</summary>
 #

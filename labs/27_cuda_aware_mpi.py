@@ -153,9 +153,9 @@ predict("27.2", times_as_fast=...)
 # | chunk 0 is sent, chunk 1 is copied to the host | chunk 0 | chunk 1 |
 # | chunk 1 is sent, chunk 2 is copied to the host | chunk 2, once chunk 0 has been sent | chunk 1 |
 #
-# A copy has `wait()`. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)` return
-# requests, which have `Wait()`. The copy of chunk 0 to the host has already been started for you
-# and is called `copy`. Then do the following for each chunk i, in this order:
+# A copy has a `wait()` method. `comm.Irecv(buffer, source=…)` and `comm.Isend(buffer, dest=…)`
+# return requests, which have a `Wait()` method. The copy of chunk 0 to the host has already been
+# started for you and is called `copy`. Then do the following for each chunk i, in this order:
 #
 # | | wait for | then begin |
 # |---|---|---|
@@ -205,7 +205,7 @@ check("27.2", pipelined)
 
 # %% [markdown]
 # The next cell runs `staged` and `pipelined` on virtual ranks, with 1 MB in one piece and in 10
-# chunks. No step takes time to start. The plot shows when each step of rank 0 is busy.
+# chunks. No step takes time to start. The plot shows when rank 0 is busy with each step.
 
 # %%
 no_start = {"copy": (0, 1e-9), "link": (1e-12, 1e-9), "trace": True}
@@ -219,9 +219,10 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 
 # %% [markdown]
 # **Explain.** Each row of the plot shows when a copy engine or the link was busy. In the upper
-# three rows, in one piece, each step waits for the step before. In the lower three rows the steps
-# overlap, except for the first and the last chunks. According to T, 10 chunks take 3t/10 + 9 · t/10 = 1.2 t,
-# so the pipeline is 3 / 1.2 = 2.5 times as fast, and not 3 times.
+# three rows, where the message is sent in one piece, each step waits for the previous one. In the
+# lower three rows the steps overlap, except for the first and the last chunks. According to T, 10
+# chunks take 3t/10 + 9 · t/10 = 1.2 t, so the pipeline is 3 / 1.2 = 2.5 times as fast, and not 3
+# times.
 
 # %% [markdown]
 # ## Does this MPI library accept device memory?
@@ -254,8 +255,8 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # </details>
 #
 # The function `lab27.why_not` asks both questions, for all of these libraries. If it does not know
-# a library, its answer is No. The answers are only what a library says of itself, so labs [42](42_horovod_mvapich2_gdr.ipynb) and [46](46_three_libraries.ipynb)
-# check them with a real transfer. On a machine without a GPU you normally see "No", with the
+# a library, its answer is No. The answers are only what a library reports about itself, so labs [42](42_horovod_mvapich2_gdr.ipynb)
+# and [46](46_three_libraries.ipynb) check them with a real transfer. On a machine without a GPU you normally see "No", with the
 # reason.
 
 # %%
@@ -264,9 +265,10 @@ print("May it have device memory?", f"No: {reason}." if reason else "Yes.")
 
 # %% [markdown]
 # ### Measure: staged, pipelined, and direct
-# From which size on is it worth cutting the message? The next cell times all ways between two
-# ranks, and also each step of staging alone. If the answer above was yes and there is a GPU, it
-# also times `lab27.direct`, a `Sendrecv` of device memory. This takes about half a minute.
+# From which size on is it worth cutting the message? The next cell times all ways of sending
+# between two ranks, and also each step of staging by itself. If the answer above was yes and there
+# is a GPU, it also times `lab27.direct`, a `Sendrecv` of device memory. This takes about half a
+# minute.
 #
 # The plots show the time and the bytes per second of each way, and *message* is the message without
 # copies. The line below the plots compares the longest message with its slowest step. For
@@ -302,7 +304,7 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # **Explain.** You should see that a staged message takes the sum of its steps, which on the
 # emulated device is little more than two copies. A pipelined message takes little more than its
 # slowest step, which is one copy, as soon as it consists of several chunks (of 1 MiB here). Shorter
-# messages are a single chunk, so both ways are equally fast there.
+# messages fit into a single chunk, so both ways are equally fast for them.
 #
 # For prediction 27.1, a byte takes 4 + 0.25 + 4 = 8.25 ns, which is 33 times as long as the message
 # alone at 4 GB/s. You may measure less, because other programs on these cores slow down the
@@ -325,7 +327,7 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #   *and* look at the environment. MVAPICH2-GDR needs `MV2_USE_CUDA=1`.
 #
 # ## Going further (optional): which chunk, which way?
-# The minutes of this lab do not include this part, which takes about 25 minutes more.
+# The time stated for this lab does not include this part, which takes about 25 minutes more.
 #
 # ### How long should a chunk be?
 # Long chunks overlap little, and short chunks pay for the start of each step many times. The best
@@ -336,8 +338,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #   seconds per byte,
 # - r be the seconds per byte that the *other two* steps take together.
 #
-# A chunk has n/k bytes, so its three steps take all three starts and (r + s) · n/k. With the other
-# k − 1 chunks in the slowest step, T is
+# A chunk has n/k bytes, so its three steps take the sum of all three starts plus (r + s) · n/k.
+# With the other k − 1 chunks in the slowest step, T is
 #
 # T = starts + (r + s) · n/k + (k − 1)(a + s · n/k)
 #
@@ -403,7 +405,7 @@ for where, times in races.items():
 # cores with other programs, short chunks, which have the most steps, can take much longer.
 #
 # Because the minimum is flat, half or twice the best length costs only a few percent. For this
-# reason libraries can use one fixed length, such as the 262144 bytes of MVAPICH2-GDR.
+# reason libraries can use one fixed length, such as the 262144 bytes that MVAPICH2-GDR uses.
 #
 # ### Ways that avoid host memory
 # With **GPUDirect RDMA** (remote direct memory access) the [NIC](../labs/GLOSSARY.md#NIC) (network interface card) reads and
@@ -452,7 +454,7 @@ predict.right("27.3", slow_rdma_bytes=max(by_rdma, default=0))
 #
 # Another technique is **GDRCopy**, with which the CPU itself copies to and from the memory of the
 # GPU. Such a copy starts at once, so libraries use it for short messages. In MVAPICH2-GDR, for
-# example, `MV2_GDRCOPY_LIMIT` is the largest message for it, by default 8192 bytes.
+# example, `MV2_GDRCOPY_LIMIT` sets the largest message for which it is used, by default 8192 bytes.
 #
 # ### What you take away from the optional part
 # - The best chunk has √(na/r) bytes, and the minimum is flat.

@@ -84,7 +84,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # ### One process, for comparison
 # The network is that of [lab 10](10_train_on_one_device.ipynb): 64 pixels, followed by layers of 128, 64 and 10 units, each with a
-# weight matrix and a bias. The next cell repeats the training of [lab 10](10_train_on_one_device.ipynb) in one process.
+# weight matrix and a bias. The next cell repeats the training from [lab 10](10_train_on_one_device.ipynb) in one process.
 # `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and divides them
 # into batches. With equal arguments it returns equal batches on every rank.
 
@@ -292,7 +292,7 @@ def train(
 check("30.4", train)
 
 # %% [markdown]
-# Now we train on all ranks and draw the losses over those of one process.
+# Now we train on all ranks and plot the losses on top of those of one process.
 
 # %%
 losses, _ = launch.run(train, ranks=ranks)[0]
@@ -310,7 +310,7 @@ print(f"largest difference between the two curves: {np.abs(np.subtract(losses, a
 # difference may grow with the steps.
 #
 # *Among the ranks*, every bit is equal, because the check compared their weights with `==`. Why are
-# they equal, although the ranks also add in some order?
+# they equal, even though the ranks, too, must add in some order?
 # <details><summary>Answer</summary>
 #
 # All ranks receive the result of the same `Allreduce`, and there is only one result. In the ring of
@@ -450,7 +450,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # ## What it costs
 # A step consists of computation and the average. With p ranks, each rank computes 1/p of the
 # images. But the vector that is averaged has one number for each weight and bias, so its length is
-# the same for any number of ranks. How much do more ranks gain then?
+# the same for any number of ranks. How much do we then gain from more ranks?
 #
 # We compare the digits' network with a convolutional one:
 #
@@ -465,8 +465,8 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # image, in the forward and [backward pass](../labs/GLOSSARY.md#backward-pass).
 #
 # ### Predict
-# By these times, how many times as fast is a step with two ranks as with one, if half of the images
-# take half of the time? A value of 2 would be perfect, and 1 means no gain.
+# According to these times, how many times as fast is a step with two ranks as with one, if half of
+# the images take half of the time? A value of 2 would be perfect, and 1 means no gain.
 
 # %%
 predict("30.4", digits_net=..., convolutional_net=...)
@@ -474,9 +474,9 @@ predict("30.4", digits_net=..., convolutional_net=...)
 
 # %% [markdown]
 # ### Measure: computation and average
-# All ranks together process 128 images, and each rank computes with one thread. A bar shows the two
-# parts of a step, for one rank (p = 1) and for more, with the [interquartile range](../labs/GLOSSARY.md#interquartile-range) as a thin line.
-# This takes 10 to 20 s.
+# All ranks together process 128 images, and each rank computes with one thread. Each bar shows the
+# two parts of a step, for one rank (p = 1) or for more, with the [interquartile range](../labs/GLOSSARY.md#interquartile-range) as a thin
+# line. This takes 10 to 20 s.
 
 # %%
 def time_steps(comm):
@@ -512,15 +512,15 @@ predict.compare(
 # **Explain.** The assumed times give (0.4 + 0.2) / (0.2 + 0.3) = 1.2 for the digits' network and
 # (180 + 1) / (90 + 1) = 2.0 for the convolutional one.
 #
-# For the **convolutional network**, you should see that the time of the computation shrinks, that
-# the average is a thin part of the bar, and that two ranks are faster than one. If the computation
-# does not take half of the time, the two ranks share something: a core, its two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) (many
-# virtual machines count these as cores), or the path to memory.
+# For the **convolutional network**, you should see that the computation time shrinks, that the
+# average takes up only a thin part of the bar, and that two ranks are faster than one. If the
+# computation does not take half of the time, the two ranks share something: a core, its two
+# [hyper-threads](../labs/GLOSSARY.md#hyper-threads) (many virtual machines count these as cores), or the path to memory.
 #
-# For the **digits' network** the average is a large part of the step, so two ranks gain little or
-# even lose. They may do worse than 1.2, because half of the images need half of the arithmetic, but
-# a step has dozens of PyTorch calls of a few microseconds each, which do not shrink. (This is a
-# likely cause that is not measured here.)
+# For the **digits' network** the average takes up a large part of the step, so two ranks gain
+# little or even lose. They may do worse than 1.2, because half of the images need half of the
+# arithmetic, but a step has dozens of PyTorch calls of a few microseconds each, which do not
+# shrink. (This is a likely cause that is not measured here.)
 #
 # Why does the convolutional network gain, although its gradient is four times as long?
 # <details><summary>Answer</summary>
@@ -530,8 +530,9 @@ predict.compare(
 # </details>
 #
 # ### What you take away
-# - With equal parts, an equal start, and the mean of the gradients before every update, p ranks
-#   compute the same as one process, up to rounding, if the loss is a plain mean over images.
+# - If the loss is a plain mean over images, then with equal parts, an equal start, and the mean of
+#   the gradients before every update, p ranks compute the same result as one process, up to
+#   rounding.
 # - The sum leads to the same training as the mean if the learning rate is divided by p. MPI adds
 #   up, while libraries for training, such as Horovod and PyTorch's [DDP](../labs/GLOSSARY.md#DDP), average.
 # - No error message tells you that a part is missing, and the loss falls nevertheless. Compare with
@@ -539,14 +540,14 @@ predict.compare(
 # - With more ranks the average has the same number of bytes, while the computation per rank
 #   shrinks. A network that computes little therefore loses.
 #
-# In this lab all ranks took part in the average equally, which is called **decentralized**
-# training. In **centralized** training a server collects the gradients, and [lab 31](31_parameter_server_or_allreduce.ipynb) compares the two. [Lab 32](32_buckets_and_overlap.ipynb) hides the average behind the backward pass, and [lab 40](40_horovod_pytorch.ipynb) lets Horovod do
-# all of this.
+# In this lab all ranks took part equally in the average, which is called **decentralized**
+# training. In **centralized** training a server collects the gradients, and [lab 31](31_parameter_server_or_allreduce.ipynb) compares the
+# two. [Lab 32](32_buckets_and_overlap.ipynb) hides the average behind the backward pass, and [lab 40](40_horovod_pytorch.ipynb) lets Horovod do all of this.
 #
 # ## Going further (optional)
 # ### On GPUs: gradients of real size
-# The minutes of this lab do not include this part, which takes about a minute on GPUs. On a CPU the
-# next cell prints one sentence.
+# The time stated for this lab does not include this part, which takes about a minute on GPUs. On a
+# CPU the next cell prints one sentence.
 #
 # How large is the share of the average in a network of real size? ResNet-50 has gradients of 102 MB
 # and GPT-2 of 498 MB, and both compute long enough to fill a GPU ([lab 10](10_train_on_one_device.ipynb) describes them, and model

@@ -102,9 +102,9 @@ check("31.1", server_step)
 # rounding, because the server adds the gradients in the order in which they arrive.
 #
 # ### Predict
-# VGG-16 has 138 million parameters, which are 553 MB in float32. Take 64 workers and links of 40
-# Gb/s, so that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many
-# seconds does the communication of one step take
+# VGG-16 has 138 million parameters, or 553 MB in float32. Take 64 workers and links of 40 Gb/s, so
+# that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many seconds
+# does the communication of one step take
 #
 # - with a single server, whose link transfers all vectors, first in and then out;
 # - with a ring, in which each rank sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb)) while it receives as many?
@@ -123,8 +123,8 @@ predict.right("31.1", one_server=2 * 64 * one_vector, ring=2 * 63 / 64 * one_vec
 #
 # ### Measure: who waits for whom?
 # To see what the workers do meanwhile, we run one step with one server and 4 workers on the virtual
-# cluster, the simulator of [lab 23](23_ring_allreduce.ipynb). The vectors are treated as being as long as those of VGG-16. The
-# plot has a row for each rank.
+# cluster, the simulator of [lab 23](23_ring_allreduce.ipynb). The vectors are treated as if they were as long as those of
+# VGG-16. The plot has a row for each rank.
 
 # %%
 zeros = np.zeros(4096, np.float32)
@@ -137,7 +137,7 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # %% [markdown]
 # **Explain.** In the first half all four workers send at the same time. They share the link into
 # rank 0, so each of them gets a quarter of its speed. In the second half rank 0 sends to one worker
-# after the other. For what share of the step would a worker's own link be busy if it ran at full
+# after another. For what share of the step would a worker's own link be busy if it ran at full
 # speed?
 #
 # <details><summary>Answer</summary>
@@ -322,9 +322,9 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 # <details><summary>Why is the ring not slower?</summary>
 #
 # With a server for each worker, a link first transfers one vector in one direction, and then one in
-# the other direction. This takes the time of two vectors. A link of the ring transfers nearly two
-# vectors in and nearly two out, but at the same time, so it takes the time of two vectors as well.
-# In addition, the ring needs only half as many links, because it has no servers.
+# the other direction. This takes as long as sending two vectors. A link of the ring transfers
+# nearly two vectors in and nearly two out, but at the same time, so it takes just as long. In
+# addition, the ring needs only half as many links, because it has no servers.
 # </details>
 #
 # ### A published hot spot
@@ -347,8 +347,9 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 # `greedy` does this with whole layers.
 #
 # In our model each worker has its own link, while in the benchmark four GPUs shared one. For VGG-16
-# this makes no difference, because the link of fc6's server transfers much more than the link of
-# four workers. For the other two networks it might, because their layers are spread more evenly.
+# this makes no difference, because the link of fc6's server transfers much more than the link that
+# four workers share. For the other two networks it might, because their layers are spread more
+# evenly.
 #
 # The next cell computes both times for three networks, with servers and with the ring. Each line
 # shows the seconds that were lost, the seconds in which our links transfer the messages, and the
@@ -388,7 +389,7 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # the time that ResNet-101 lost, so some of its messages were probably hidden.
 #
 # For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
-# servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, and 40 s were
+# servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, but 40 s were
 # lost. What could take the remaining time?
 #
 # <details><summary>Answer</summary>
@@ -415,7 +416,7 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #   with its neighbors.
 #
 # ## Going further (optional): your own ranks
-# This part takes about 5 minutes, which the minutes of the lab do not include. The next cell
+# This part takes about 5 minutes, which the time stated for the lab does not include. The next cell
 # measures the messages of a step on real ranks, with one server including its update, with the ring
 # of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all four ranks are workers; with the server
 # only three are.

@@ -58,12 +58,12 @@ print(vgg16.head(6).to_string(index=False))
 print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg16.flops.sum():.4g}")
 
 # %% [markdown]
-# Most of the operations are in the layers of the kind `conv`. A **convolution** moves a small
-# window, its *kernel*, over an image that has several numbers (*channels*) at each point. In the
-# first row, the image enters with 3 channels and leaves with 64, and the kernel covers 3 by 3
-# points. Each of the 224 by 224 points therefore takes 3 · 64 · 3 · 3 multiplications and as many
-# additions, which makes 2 · 3 · 64 · 3 · 3 · 224 · 224 = 173,408,256 operations. (Those of `relu`
-# and `pool` are few in comparison, and we leave them out.)
+# Most of the operations are in the `conv` layers. A **convolution** moves a small window, its
+# *kernel*, over an image that has several numbers (*channels*) at each point. In the first row, the
+# image enters with 3 channels and leaves with 64, and the kernel covers 3 by 3 points. Each of the
+# 224 by 224 points therefore takes 3 · 64 · 3 · 3 multiplications and as many additions, which
+# makes 2 · 3 · 64 · 3 · 3 · 224 · 224 = 173,408,256 operations. (Those of `relu` and `pool` are few
+# in comparison, and we leave them out.)
 #
 # This was the **forward pass**, which computes the network's answer from the image. Training also
 # needs the **backward pass**, which goes from the last layer to the first (in lab 10 you write it
@@ -177,11 +177,11 @@ for channels, kernel in ((64, 3), (128, 1)):
 rate = max(rates.values())
 
 # %% [markdown]
-# Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each. A
-# row of the table is a network. The first column is for this machine, from your count and the
+# Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each.
+# Each row of the table is a network. The first column is for this machine, from your count and the
 # higher of the two measured rates. The second is for one P100, a GPU of 2016, from published rates:
-# at 219 images/s, for example, ResNet-50 takes 6.09 days. The last column is a hundredth of the
-# second.
+# at 219 images/s, for example, ResNet-50 takes 6.09 days. Each value in the last column is a
+# hundredth of the one in the second column.
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -300,8 +300,8 @@ for batch, size in kept.items():
 # what entered the ReLU, because the ReLU's backward pass needs only its result.
 
 # %% [markdown]
-# Now we can list which networks do not fit. A row of the next table is a network and a column is a
-# batch.
+# Now we can list which networks do not fit. In the next table, each row is a network and each
+# column is a batch size.
 
 # %%
 rows = []
@@ -343,17 +343,17 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # each of p NICs sends 2 (p − 1) / p times the bytes of the gradients (lab 23 shows why). For
 # example, with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150 MB.
 #
-# The NIC can send while the backward pass still computes the gradients of earlier layers (lab 32).
-# **At best**, a step therefore takes as long as the *longer* of two things: the computation or the
-# communication. For example, if computing takes 0.5 s and communication takes 1 s, four devices
+# The NIC can send while the backward pass is still computing the gradients of earlier layers (lab
+# 32). **At best**, a step therefore takes as long as the *longer* of two things: the computation or
+# the communication. For example, if computing takes 0.5 s and communication takes 1 s, four devices
 # need 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up is at
 # most 2.
 #
 # ### Exercise 02.3 · An upper bound
 # `compute` is the number of seconds that one device computes in a step, `gradient` is the number of
-# bytes of its gradients, and `link` is the number of bytes per second of a node's NIC. How many
-# times as many images per second as one device do `devices` devices process, at best? One device
-# alone does not communicate. 3 lines. *(intermediate)*
+# bytes of its gradients, and `link` is the number of bytes per second of a node's NIC. At best, how
+# many times the throughput of one device, in images per second, do `devices` devices reach? One
+# device alone does not communicate. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the communication</summary>
 #
@@ -361,8 +361,8 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# A step of all devices takes `max(compute, exchange)` and uses `devices` times as many images as
-# one device uses in `compute` seconds.
+# A step on all devices takes `max(compute, exchange)` and processes `devices` times as many images
+# as one device processes in `compute` seconds.
 # </details>
 
 
@@ -384,8 +384,8 @@ check("02.3", best_speedup)
 # The next cell draws your bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to
 # 100 Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing
 # in this plot is measured here. In those runs four GPUs shared a NIC, while your bound gives each
-# GPU its own, which changes it by at most 5 % (if the four first add their gradients among
-# themselves). The ideal, 100 %, is a speed-up of 64.
+# GPU its own. This changes the bound by at most 5 %, provided that the four GPUs first add up their
+# gradients among themselves. The ideal, 100 %, is a speed-up of 64.
 
 # %%
 speeds = np.geomspace(1, 100, 41)  # Gb/s
@@ -405,7 +405,7 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # **Explain.** Each curve has a knee. To the left of the knee the communication takes longer than
 # the computation, and the GPUs wait for the network. VGG-16 has 553 MB of gradients, so with NICs
 # of 10 Gb/s the 64 GPUs do about half of the work that they could, however well the program is
-# written. Inception v3 has a sixth of these bytes, and 10 Gb/s are enough for it.
+# written. Inception v3 has a sixth of these bytes, and 10 Gb/s is enough for it.
 #
 # At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
 # speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
@@ -416,8 +416,8 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # ### Scale-up and scale-out
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
 # fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
-# **Scale-out** connects more nodes by a network, which is slower but has no such limit. Your bound
-# concerns scale-out first.
+# **Scale-out** connects more nodes by a network, which is slower but has no such limit. Scale-out
+# reaches your bound first.
 #
 # ## Half a page of history
 # | year | training run | time | GPUs |

@@ -121,8 +121,8 @@ predict("11.1", relative_difference=1e-6)  # a number
 #   then call with (labels, outputs). Without `from_logits=True` it interprets the outputs as
 #   probabilities;
 # - `net.trainable_variables` is the list of weights;
-# - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs, as
-#   `zip` makes them.
+# - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs,
+#   such as those that `zip` makes.
 #
 # Return the loss from before the update. 5 or 6 lines. *(beginner)*
 #
@@ -386,11 +386,12 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
 #
 # The table describes `tf.function`. At a `print`, `torch.compile` instead ends its graph, runs
-# Python, and begins another graph. The optional part of lab 12 measures what this compiler gains.
+# Python, and begins another graph. The optional part of lab 12 measures how much time this compiler
+# saves.
 #
 # ## The training loop of Keras
-# Does `fit` compute what our step computes? It chooses batches and order by itself, so its curve
-# can differ although nothing is wrong.
+# Does `fit` compute what our step computes? It chooses the batches and their order itself, so its
+# curve can differ even though nothing is wrong.
 #
 # ### Exercise 11.3 · The same curve from fit
 # [Keras](@keras) has a training loop of its own, which runs a graph like yours:
@@ -463,7 +464,7 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 # * A graph saves Python's part of a step, which matters for small steps and hardly for large ones.
 # * By default `fit` shuffles, and takes batches of 32.
 #
-# Lab 12 shows where the time of a step goes, and lab 20 begins with many processes instead of one.
+# Lab 12 shows where the time of a step goes, and lab 20 moves on from one process to many.
 #
 # ## Going further (optional): a session
 # This is how TensorFlow 1 expressed define-and-run. The graph has a *placeholder* x in place of a

@@ -7,10 +7,10 @@
 # same cores while other cores are idle, and no message tells you.
 #
 # In this lab we find the fastest way to use the cores of a node for training, and explain why it is
-# the fastest. We partition the cores among the processes, predict with Amdahl's law what more
-# threads gain, and measure the combinations. At the end we bind each process to its own cores, and
-# measure what a wrong binding costs. The processes are the *ranks* of lab 20, which you should do
-# first.
+# the fastest. We partition the cores among the processes, predict with Amdahl's law how much we
+# gain from more threads, and measure the combinations. At the end we bind each process to its own
+# cores, and measure what a wrong binding costs. The processes are the *ranks* of lab 20, which you
+# should do first.
 #
 # **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
 # does not become faster with more threads, (3) measure threads × processes, and (4) bind a rank
@@ -67,7 +67,7 @@ print("Usable cores:", lab13.usable())
 #   one core.
 # * The numbers of the cores may begin anywhere and may have gaps.
 #
-# For example, the cores 8, 9, 10, 12 can be partitioned among 3 ranks as [8], [9], [10, 12].
+# For example, cores 8, 9, 10 and 12 can be partitioned among 3 ranks as [8], [9], [10, 12].
 #
 # <details><summary>Hint 1: which part?</summary>
 #
@@ -199,8 +199,8 @@ check("13.2", step)
 # %% [markdown]
 # ### Measure: all splits of the cores
 # Which combination is the fastest on this machine? The next cell starts the ranks with
-# `launch.run`, and `lab13.grid` times your `step` in one combination after the other. On four
-# cores, for example, these are:
+# `launch.run`, and `lab13.grid` times your `step` in one combination after another. On four cores,
+# for example, these are:
 #
 # | processes × threads | why |
 # |---|---|
@@ -215,9 +215,9 @@ check("13.2", step)
 # occupies its core. If it waits *passively*, it sleeps, leaves the core to others, and must be
 # woken up. We measure all combinations with both (`policy`).
 #
-# The environment variable `OMP_WAIT_POLICY` chooses the way when a process starts, because
-# PyTorch's threads belong to the library OpenMP. `launch.run` sets it here, while under a launcher
-# such as `srun` you set it yourself.
+# The environment variable `OMP_WAIT_POLICY` selects how threads wait. The library OpenMP, to which
+# PyTorch's threads belong, reads it when a process starts. `launch.run` sets the variable here,
+# while under a launcher such as `srun` you set it yourself.
 # %%
 # About a minute: each way of waiting, each combination.
 ranks = launch.ranks_here(min(workers, len(lab13.usable())))
@@ -254,8 +254,9 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 
 # %% [markdown]
 # ### Predict
-# How many times as many images per second do p processes train as one process, on the same n cores?
-# Take the numbers from the last output, which is for threads that wait passively.
+# How many times the training throughput of one process, in images per second, do p processes reach
+# on the same n cores? Take the numbers from the last output, which is for threads that wait
+# passively.
 #
 # - One process takes `serial + parallel / n`, by Amdahl's law.
 # - Suppose that p processes divide the serial part as well, so that they take
@@ -336,7 +337,7 @@ else:
 #
 # Three notes on your result:
 #
-# * A gain that remains with active waiting is not caused by the time of waking up.
+# * A gain that remains with active waiting is not caused by the time that waking up takes.
 # * With two cores the law is not tested, because a line fits any two points.
 # * Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
 #
@@ -363,17 +364,17 @@ else:
 # ## Keep each rank on its cores
 # So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
 # processor chip each. A core reads the memory of its own socket faster than that of the other one.
-# Cores with a memory of their own, which are a socket or a part of one, form a **NUMA node**
+# A group of cores with memory of its own, which is a socket or a part of one, forms a **NUMA node**
 # (non-uniform memory access), and it can pay off to **bind** each rank to cores of one NUMA node.
 #
 # A wrong binding does harm. If two jobs are both bound to cores starting at core 0, their ranks
 # share cores while others are idle.
 #
 # ### Predict
-# As an extreme case we let all ranks run on one single core. Each rank still has as many threads as
-# its part in 13.1 has cores. Predict the time of this step divided by the time of an unbound step,
-# which uses all n cores. If a step were only arithmetic, the ratio would be n. Do you expect less
-# or more?
+# As an extreme case we let all ranks run on one single core. Each rank still runs one thread for
+# each core of its part in 13.1. Predict the time of this step divided by the time of an unbound
+# step, which uses all n cores. If a step were only arithmetic, the ratio would be n. Do you expect
+# less or more?
 # %%
 predict("13.3", one_core=2)
 

@@ -152,8 +152,8 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 #
 # ## Shards
 # A dataset of a million small files requires a million opens. On a cluster each open is a request
-# to a **metadata server**, which is one machine, or one of a few machines, that know for all users
-# where the files are stored. The opens can therefore take longer than the bytes.
+# to a **metadata server**. One or a few such machines keep track of where the files of all users
+# are stored. Opening the files can therefore take longer than reading the bytes.
 #
 # A **shard** is a larger file that contains many samples and is read from front to back. Here each
 # shard is a tar file in the format of the [webdataset](@webdataset) library, whose *members* are
@@ -229,10 +229,10 @@ predict("15.2", shards_times_as_fast=15)
 
 # %% [markdown]
 # ### Measure: files and shards
-# Reading your own files would mostly measure your memory, because Linux keeps there, in its **page
-# cache**, what has been read or written once. `lab15.Storage` therefore emulates a slow storage
-# system: it reads a file and then sleeps until a system of the given bandwidth and latency would
-# have delivered the data.
+# Reading your own files would mostly measure your memory, because what has been read or written
+# once stays in the **page cache** of Linux, which is in memory. `lab15.Storage` therefore emulates
+# a slow storage system: it reads a file and then sleeps until a system of the given bandwidth and
+# latency would have delivered the data.
 #
 # The next cell reads a quarter of the images from it, as files and as shards. As a control, it
 # reads the same data from a storage system whose opens take no time. For each of the two it prints
@@ -250,7 +250,7 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # shard takes one open and 2.5 ms of transfer, 4.5 ms in all. You should see the ratio of the
 # control fall to about 1, although it transfers the same bytes. The gain therefore comes from the
 # opens that shards save. The control can be above 1, because your own machine, too, opens 32 files
-# more slowly than one, mostly if it is busy.
+# more slowly than one, especially when it is busy.
 #
 # For the same reason the framework Caffe can read its images from an LMDB, which is a key-value
 # store in one file. However, many processes that map one LMDB into memory slow each other down,
@@ -412,11 +412,11 @@ predict("15.4", exposed_at_2=1, exposed_at_half=0, best_input=1, best_gain=2)
 # * `exposed` computes how long a step waits if input takes `read` seconds and the other parts of
 #   the step take `compute` seconds, with prefetch and without.
 # * `shard_seconds` computes how long each of `ranks` ranks takes to read `nbytes` bytes if all
-#   begin at the same time. A rank gets at most its own bandwidth, and at most an equal part of the
-#   bandwidth of all together. An open takes `latency` seconds, and all ranks open at the same time.
+#   begin at the same time. A rank gets at most its own bandwidth, and at most an equal share of the
+#   total bandwidth. An open takes `latency` seconds, and all ranks open at the same time.
 #
-# For example, two ranks that could each read 3 MB/s, from a storage system that delivers 4 MB/s to
-# all together, get 2 MB/s each.
+# For example, two ranks that could each read 3 MB/s from a storage system that delivers 4 MB/s in
+# total get 2 MB/s each.
 #
 # <details><summary>Hint 1: what is left, and what is shared</summary>
 #
@@ -452,8 +452,8 @@ def shard_seconds(nbytes, ranks, own, together, latency):
 check("15.4", exposed, shard_seconds)
 
 # %% [markdown]
-# The next cell computes the gain of prefetch for several inputs with your formula, and compares
-# your predictions.
+# The next cell computes the gain from prefetch for several inputs with your formula, and compares
+# it with your predictions.
 
 # %%
 gains = {}
@@ -524,7 +524,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # <details><summary>Answer</summary>
 #
 # Without prefetch a step takes input + compute, and with prefetch it takes the longer of the two.
-# The ratio of these two times is largest, namely 2, if input and compute are equal.
+# The ratio of these two times is largest if input and compute are equal, and then it is 2.
 # </details>
 #
 # Would a deeper queue help if input takes longer than compute?
@@ -542,8 +542,8 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # On Linux these workers are **forked** by default (before Python 3.14), so they are copies of a
 # process in which MPI may be running. With some MPI libraries on InfiniBand they may crash
 # (Horovod's [pull request 1824](@horovod_pr_1824) and [issue 2898](@horovod_issue_2898)). Use a
-# thread such as yours, or `multiprocessing_context="forkserver"`, with which the workers come from
-# a process without MPI.
+# thread, as you did, or `multiprocessing_context="forkserver"`, which starts the workers from a
+# process without MPI.
 # </details>
 #
 # ## Many ranks, one storage
@@ -566,9 +566,10 @@ predict("15.4", own=4, burst=2, shared=1)
 # %% [markdown]
 # ### Measure: 1, 2 and 4 ranks
 # In the next cells, real ranks read and decode. The storage is emulated again: before each read, a
-# rank reserves time on a shared pipe, and a small file stores until when the pipe is reserved. The
-# plot shows the images per second of all ranks together, beside what your `shard_seconds` predicts.
-# The last cell prints the rate of 4 ranks relative to one. This takes about 15 s.
+# rank reserves time on a shared pipe, and a small file records the time until which the pipe is
+# reserved. The plot shows the images per second of all ranks together, beside what your
+# `shard_seconds` predicts. The last cell prints the rate of 4 ranks relative to one. This takes
+# about 15 s.
 
 # %%
 storages = {
@@ -616,14 +617,14 @@ if ranks == 4:
 # Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
 # because they also decode, and take turns if there are fewer than four cores.
 #
-# On the supercomputer Summit, the SSDs in the nodes read 26.7 TB/s together, and the file system
-# 2.5 TB/s (Oral et al., 2019). This is 970 and 90 MB/s for each of its 27,648 GPUs. Suppose that a
-# GPU trains on 1,000 images per second, each of 110 kB (round numbers that we chose). Which of the
-# two storages is fast enough when all GPUs train?
+# On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system
+# at 2.5 TB/s (Oral et al., 2019). For each of its 27,648 GPUs this is 970 MB/s from the SSDs and 90
+# MB/s from the file system. Suppose that a GPU trains on 1,000 images per second, each of 110 kB
+# (round numbers that we chose). Which of the two storages is fast enough when all GPUs train?
 # <details><summary>Answer</summary>
 #
-# Only the SSDs. A GPU needs 110 MB/s, which is more than its part of the file system's bandwidth,
-# and far less than its part of the SSDs'.
+# Only the SSDs. A GPU needs 110 MB/s, which is more than its share of the file system's bandwidth,
+# and far less than its share of the SSDs'.
 # </details>
 #
 # ### What you take away

@@ -6,7 +6,7 @@
 # you wrote such an exchange with single messages in your training script, it would be long, slow
 # and different for every number of ranks. MPI (Message Passing Interface) therefore offers
 # **collectives**, which are operations in which all ranks of a group take part. Nearly all
-# communication of data-parallel training consists of five of them.
+# communication in data-parallel training consists of five of them.
 #
 # In this lab we build these five collectives from messages, so that we can count what they cost. We
 # then compare two ways to build the most important one, the allreduce: a tree, which needs few
@@ -98,11 +98,11 @@ predict("21.1", steps=4, messages=15)
 #
 # - `me` is this rank's number counted from the root, so the root has 0 and its right neighbor 1. To
 #   convert such a number into a rank, add the root: `(number + root) % comm.size`.
-# - `reach` is the number of ranks that have the vector before a step, which are the ranks with
+# - `reach` is the number of ranks that have the vector before a step; these are the ranks with
 #   `me < reach`.
 #
 # In each step, a rank that has the vector sends it to the rank that is `reach` further on, if there
-# is one. This rank receives it, and all other ranks do nothing. 5 lines. *(beginner)*
+# is one. This rank receives it, and all other ranks do nothing. This takes 5 lines. *(beginner)*
 #
 # <details><summary>Hint 1: who does what in a step?</summary>
 #
@@ -226,7 +226,7 @@ check("21.2", reduce, allreduce_tree)
 # into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
 # `vector`, so adding with `+=` changes `vector`, where the sum must be. If the length is not
 # divisible by p, the chunks differ in length by one, but every rank receives parts of its own
-# chunk, so `box` always fits. 3 lines. *(intermediate)*
+# chunk, so `box` always fits. This takes 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: from which rank?</summary>
 #
@@ -325,8 +325,9 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # %% [markdown]
 # **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors, and with chunks
 # each rank sends 1.5. This difference is small, but the difference in time is large, because the
-# steps follow one after another. The tree's 4 steps send a whole vector each, which takes as long
-# as 4 vectors. The 6 steps of the chunks send a quarter each, which takes as long as 1.5 vectors.
+# steps follow one after another. Each of the tree's 4 steps sends a whole vector, so together they
+# take as long as 4 vectors. With chunks, each of the 6 steps sends a quarter, so together they take
+# as long as 1.5 vectors.
 #
 # ## Which one is faster, computed
 # Suppose that a message of n bytes takes α + nβ seconds, with a latency α = 2 µs and a bandwidth
@@ -338,15 +339,15 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # | chunks | 6 | n / 4 | 6 (α + n/4 β) = 6 α + 1.5 n β |
 #
 # ### Predict
-# The chunks pay 2 α more and 2.5 n β less. From how many kB on are they faster on 4 ranks? Here α/β
-# is 24 kB: the transfer of 24 kB takes as long as α.
+# On 4 ranks, chunks cost 2 α more than the tree and save 2.5 n β. From how many kB on are they
+# faster? Here α/β is 24 kB: the transfer of 24 kB takes as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=19.2)
 
 # %% [markdown]
-# The simulator now charges α + nβ for each message of your functions. The curves are therefore not
-# a measurement, but the cost of your messages by this rule. This takes about 10 s.
+# The simulator now charges α + nβ for each message that your functions send. The curves are
+# therefore not a measurement, but the cost of your messages under this rule. This takes about 10 s.
 
 
 # %%
@@ -385,12 +386,12 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 # %% [markdown]
 # **Explain.** For short vectors the number of steps matters: on 64 ranks the tree has 12 steps and
-# the chunks 126. For long vectors the bytes matter. The chunks send 2 (p − 1)/p vectors, which is
-# never more than 2, while the tree's steps send 12 whole vectors one after another.
+# the chunks 126. For long vectors the bytes matter. With chunks, a rank sends 2 (p − 1)/p vectors,
+# which is never more than 2, while the tree's steps send 12 whole vectors one after another.
 #
 # In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. With
-# more ranks they cross at longer vectors: on 64 ranks the chunks pay 114 α more and 12 − 126/64 =
-# 10.03 nβ less, so n = 11.4 α/β = 273 kB.
+# more ranks they cross at longer vectors: on 64 ranks chunks cost 114 α more and save 12 − 126/64 =
+# 10.03 nβ, so n = 11.4 α/β = 273 kB.
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a loss?
@@ -422,7 +423,7 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #
 # ### Exercise 21.4 · Average with MPI's own
 # Lab 30 averages gradients in this way. Return the **mean** of all ranks' gradients, in a new array
-# of the same dtype, with one `Allreduce`. The array `gradient` must not change. 3 lines.
+# of the same dtype, with one `Allreduce`. The array `gradient` must not change. This takes 3 lines.
 # *(beginner)*
 #
 # <details><summary>Hint 1: where does the result go?</summary>
@@ -501,8 +502,8 @@ for name, row in times.items():
 #
 # - *Long vectors*: the chunks should be faster, by at most half of the time.
 # - *Short vectors*: the rule α + nβ predicts equal times, but the chunks are slower, with 14 µs
-#   instead of 5 µs on the two cores where we measured. The rule leaves out Python's overhead, and
-#   the chunks call `np.array_split` twice, which takes 4 to 10 µs a call.
+#   instead of 5 µs on the two cores where we measured. The rule leaves out Python's overhead: with
+#   chunks, your function calls `np.array_split` twice, which takes 4 to 10 µs per call.
 #
 # **3 ranks** are a similar case, because both ways take 4 steps, with whole vectors or with thirds.
 # On **4 ranks**, you should see that the tree is faster for the shortest vectors and the chunks for
@@ -519,7 +520,7 @@ for name, row in times.items():
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
 #   Data-parallel training needs little else.
 # - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
-#   for long ones. MPI and NCCL choose by size (lab 24).
+#   for long vectors. MPI and NCCL choose by size (lab 24).
 # - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
 #   length and dtype on every rank.
 #

@@ -2,10 +2,11 @@
 # # 26 Hierarchical allreduce
 #
 # In lab 23 every rank had its own link to the network. On many GPU clusters this is not so. A node
-# contains four or eight GPUs, which are connected by fast links, and they share one or a few NICs
-# (network interface cards) to the other nodes, which are often ten times slower. An allreduce that
-# ignores the nodes can send the same bytes through a NIC several times while the fast links are
-# idle. A bad order of the ranks in a ring is enough to make it four times as slow as necessary.
+# contains four or eight GPUs, which are connected by fast links. For messages to other nodes they
+# share one or a few NICs (network interface cards), which are often ten times slower than these
+# links. An allreduce that ignores the nodes can send the same bytes through a NIC several times
+# while the fast links are idle. A bad order of the ranks in a ring is enough to make it four times
+# as slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
 # between nodes. Both are built from parts that you wrote in labs 21 and 23. We count the bytes that
@@ -73,7 +74,7 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | two dimensions, rows | 1 **22** | **11** 20 | 100 **2200** | **1100** 2000 |
 # | … in the columns | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
 #
-# In both ways, a last operation in the rows brings the whole sum to all ranks.
+# In both cases, a final operation in the rows brings the whole sum to all ranks.
 
 # %% [markdown]
 # ### Groups of ranks
@@ -208,7 +209,7 @@ check("26.3", two_dimensional)
 # 2. `dealt_out` is a flat ring in which the ranks are placed round-robin over the nodes, so that
 #    neighbors are never on the same node.
 # 3. `two_level` has a ring of leaders. How many leaders are there?
-# 4. `two_dimensional` has several rings at the same time. How many are there, and what part of the
+# 4. `two_dimensional` runs several rings at the same time. How many are there, and what part of the
 #    vector does each of them allreduce?
 
 # %%
@@ -377,8 +378,8 @@ for nics, row in runs.items():
 #
 # With two levels, the leaders spend less time on the network than the flat ring, but the whole
 # vectors inside the nodes cost another 36 ms. More NICs do not help either of these two, because
-# only one rank of a node sends. They help two dimensions, in which all four ranks send at the same
-# time.
+# only one rank of a node sends. They do help with two dimensions, where all four ranks send at the
+# same time.
 #
 # With one NIC, the order of the ranks matters more than the choice among these ways: `dealt_out`,
 # the ring in round-robin order, takes 664 ms, four times as long as in the good order.
@@ -388,8 +389,8 @@ for nics, row in runs.items():
 # second one.
 #
 # ### What you take away
-# - `Split` by node, and by number inside the node, makes two communicators that form a table of the
-#   ranks.
+# - Two calls of `Split`, by node and by number inside the node, make two communicators that form a
+#   table of the ranks.
 # - Two levels send the fewest messages, but only one rank of each node uses the network. They are
 #   good for short vectors.
 # - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
@@ -402,7 +403,7 @@ for nics, row in runs.items():
 # another NIC, as lab 43 shows.
 #
 # ## Going further (optional)
-# The minutes of this lab do not include the following two parts, which take about 9 minutes.
+# The time stated for this lab does not include the following two parts, which take about 9 minutes.
 #
 # ### Measure: why is the flat ring faster at 1,000 kB?
 # With the *rendezvous* protocol of lab 20, a long message waits until its receiver is ready. The
@@ -431,8 +432,8 @@ for kind in (machine, at_once):
 # The first row shows the **overlap**. In a flat ring, other chunks move inside the nodes while one
 # chunk is on the network. In the hierarchical algorithms each step waits for the previous one.
 #
-# The second row adds the **handshakes** of messages above 64 KiB. The messages of the flat ring
-# have only 31 kB. Two levels send 125 kB between the nodes and the whole vector inside them, and
+# The second row adds the **handshakes** of messages above 64 KiB. The messages of the flat ring are
+# only 31 kB long. Two levels send 125 kB between the nodes and the whole vector inside them, and
 # two dimensions send 250 kB inside.
 #
 # ### Measure: this machine
@@ -487,8 +488,8 @@ for way, row in times.items():
 #
 # With a free core for each rank, you should see this for long vectors: two levels take about twice
 # as long as the other two ways. For the shortest vectors the number of steps determines the time,
-# but with fewer cores than ranks the waiting for a core hides this. The advantage of a hierarchy is
-# visible only on a cluster, or on the virtual cluster above.
+# but with fewer cores than ranks, the time spent waiting for a core hides this. The advantage of a
+# hierarchy is visible only on a cluster, or on the virtual cluster above.
 #
 # ### Further reading
 # - [@mikami2018] Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.

@@ -4,7 +4,7 @@
 # Anyone who buys a cluster for training, or who asks for time on one, has to choose: InfiniBand or
 # Ethernet, one network card per node or eight, and which processor. The data sheets contain large
 # numbers for everything, but they do not say which number determines the time of a training step. A
-# network with four times the bandwidth makes some allreduces four times as fast and others not
+# network with four times the bandwidth makes some allreduces four times as fast and others no
 # faster at all, and a network that was fast enough for the GPUs of 2016 can be far too slow for
 # those of today.
 #
@@ -65,10 +65,10 @@ images = 64  # of each GPU in a training step
 #
 # Two numbers describe a link. Its *latency* α is the time that even an empty message takes, and its
 # *bandwidth* 1/β is the number of bytes that follow per second. The next cell prints both for each
-# network, and below them where the latencies come from.
+# network, and below them the sources of the latencies.
 #
-# The latencies are rough. One measurement stands for all networks with RDMA, another one for all
-# networks with TCP, and the value of NVLink comes from a different source. For short messages,
+# The latencies are rough. One measurement stands for all networks with RDMA, another stands for all
+# networks with TCP, and the value for NVLink comes from a different source. For short messages,
 # therefore, **compare only RDMA with TCP**.
 # %%
 links = {}  # network -> its link, with .alpha in s and .beta in s/byte
@@ -137,8 +137,8 @@ check("28.1", allreduce_time)
 # except with NVLink, where all eight are in one node. You can use your function and the table of α
 # and 1/β.
 #
-# - For 64 KB, order "10 GbE", "100 GbE", "FDR" and "NDR".
-# - For 100 MB, order the same four and "NVLink".
+# - For 64 KB, put "10 GbE", "100 GbE", "FDR" and "NDR" in order.
+# - For 100 MB, put the same four and "NVLink" in order.
 #
 # Write each order as names in parentheses: `("FDR", "NDR", …)`.
 # %%
@@ -220,15 +220,16 @@ plots.lines(
 #   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
 #
 # RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
-# nearly as good *if it uses the full bandwidth*. The network operator ESnet expects 90 Gb/s of 100
-# GbE from enough parallel streams, but only 15 to 35 Gb/s from one.
+# nearly as good *if it uses the full bandwidth*. The network operator ESnet expects 90 Gb/s over
+# 100 GbE with enough parallel streams, but only 15 to 35 Gb/s with one.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
 #
 # The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
-# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s of the
-# data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5 ms.
+# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s given in
+# the data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5
+# ms.
 # </details>
 #
 # ### Is it latency or bandwidth? A control
@@ -499,8 +500,8 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # %% [markdown]
 # **Explain.** Read one row of the table: the faster the GPU, the larger is the share of its step
 # that the same network takes. A P100 of 2016 can hide the allreduce even on 10 GbE. An A100 can
-# just hide it with 100 Gb/s, but not with the 56 Gb/s of FDR. The gradients are the same for both
-# GPUs, but the time in which they can be hidden has become shorter.
+# only just hide it with 100 Gb/s, and cannot hide it with the 56 Gb/s of FDR. The gradients are the
+# same for both GPUs, but the time in which they can be hidden has become shorter.
 #
 # Now read the second number of each field: at 100 Gb/s and above it is 0 %, so the whole allreduce
 # can be hidden in this simulation if the overlap is as good as possible. The difference between the
@@ -528,8 +529,8 @@ print(point.source)
 
 # %% [markdown]
 # **Explain.** The published times are 0.9 to 3 times the simulated ones. The virtual cluster has no
-# shared switch, no library with its own delays, and no processor for which messages wait. For the
-# results above this means:
+# shared switch, no library with its own delays, and no processor that messages have to wait for.
+# For the results above this means:
 #
 # - *Reliable:* a factor of ten between two networks for long vectors. At 10 Gb/s an A100 certainly
 #   cannot hide its allreduce, because sending 179 MB alone takes 143 ms.
@@ -595,10 +596,10 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # | NNP-T | Intel's, from Nervana; given up in 2020 in favor of Gaudi |
 # | Gaudi 2 | Intel's, from Habana |
 #
-# The peak of a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8 bits.
-# In the table, look at the last column, the ridge. The V100, for example, needs 139 operations per
-# byte to reach its peak. The plot below it shows the most that each processor reaches at any
-# intensity, so its curve rises up to the ridge and is flat from there on.
+# The peak given in a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8
+# bits. In the table, look at the last column, the ridge. The V100, for example, needs 139
+# operations per byte to reach its peak. The plot below it shows the most that each processor
+# reaches at any intensity, so its curve rises up to the ridge and is flat from there on.
 # %%
 rows = {}
 for device in lab28.DEVICES:
@@ -661,7 +662,7 @@ for layer, count in lab28.LAYERS:
 # 13 H100s. What is the disadvantage?
 # <details><summary>Answer</summary>
 #
-# This memory holds only 0.3 GB. The 16-bit weights of VGG-16 (0.28 GB) barely fit, without any
+# This memory holds only 0.3 GB. The 16-bit weights of VGG-16 (0.28 GB) barely fit, even without any
 # activations. A larger network has to be distributed over many IPUs, so that the links between the
 # chips determine its speed.
 # </details>
@@ -670,7 +671,7 @@ for layer, count in lab28.LAYERS:
 # <details><summary>Answer</summary>
 #
 # PyTorch and TensorFlow run without changes on the CPU and on the NVIDIA GPUs that their build
-# supports. The TPU, the IPU and Gaudi train with a package of their manufacturer that translates
+# supports. The TPU, the IPU and Gaudi train with a package from their manufacturer that translates
 # your program and has its own list of supported operations. The processor on the FPGA only runs
 # networks that were trained elsewhere. So ask about the software first, and about the roofline
 # second.
@@ -696,9 +697,9 @@ for gpu in lab28.GPUS:
 #   the bits per second, multiplied by the number of NICs that the algorithm uses.
 # - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
 #   with more bandwidth needs longer messages.
-# - A faster GPU needs a faster network, because it leaves less time in which an allreduce can be
-#   hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35) also
-#   help.
+# - A faster GPU needs a faster network, because its steps leave less time in which an allreduce can
+#   be hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35)
+#   also help.
 # - A processor is limited by the bandwidth of its memory in programs below its ridge, and by its
 #   peak in programs above.
 #

@@ -2,25 +2,25 @@
 # <!-- Generated from solutions/65_which_framework.py by `make labs`. Learners work on a copy in work/. -->
 # # 65 Which framework?
 #
-# Teams often choose a framework for distributed training by a published benchmark, or by a single
-# number that they measured once. Such numbers depend on the machine, on the network and on chance.
-# Moreover, the fastest framework is not necessarily the one that is easiest to adopt, starts
-# fastest, or needs the least memory. A good decision needs the same job in all candidates,
-# measurements that mean the same for all of them, and a rule that says when a difference is large
-# enough to matter.
+# Teams often choose a framework for distributed training on the basis of a published benchmark, or
+# of a single number that they measured once. Such numbers depend on the machine, on the network and
+# on chance. Moreover, the fastest framework is not necessarily the one that is easiest to adopt,
+# starts fastest, or needs the least memory. A good decision needs the same job for all candidates,
+# measurements that mean the same for all of them, and a rule that says when a difference is more
+# than chance.
 #
-# In this lab we train the same network on the same images in five ways, on two [ranks](../labs/GLOSSARY.md#rank). We count how
-# much of a script each way changes, measure start-up, speed and memory from the outside, and base
-# decisions on ranges. At the end we score a benchmark by the rule of MLPerf.
+# In this lab we train the same network on the same images with five methods, on two [ranks](../labs/GLOSSARY.md#rank). We count
+# how many lines of a script each method changes, measure start-up, speed and memory from the
+# outside, and base decisions on ranges. At the end we score a benchmark by MLPerf's rule.
 #
 # **After this lab you can** (1) count what a framework asks you to change, (2) measure start-up and
 # speed from the outside, in the same way for all frameworks, (3) decide from ranges instead of
 # single numbers, and (4) score a benchmark by MLPerf's rule.
 #
-# ![Two pairs of ranges: the pair that overlaps decides nothing, the pair that does not rules one way out](../notebooks/figures/65_spans.svg)
+# ![Two pairs of ranges: the pair that overlaps rules nothing out, the pair that does not overlap rules one method out](../notebooks/figures/65_spans.svg)
 #
-# *A decision from ranges. Where the ranges of two candidates overlap, the measurement does not
-# decide between them. Where they do not, the worse one is ruled out.*
+# *A decision from ranges. If the ranges of two candidates overlap, the measurement does not show
+# which one is better. If they do not overlap, the worse one is ruled out.*
 #
 # Needs: horovod, torch, tensorflow · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 34, 41, 60, 61
 
@@ -46,9 +46,9 @@ rounds = 2  # how often all ways run, one after the other
 # ## 1. The same job, five times
 # The job is a network with 64 inputs, three hidden layers and ten outputs, which learns from
 # `batch` images per step, with Adam. There is one script for a single device in PyTorch, one in
-# TensorFlow, and five for several ranks:
+# TensorFlow, and five for several ranks, one for each method (the code calls the methods `ways`):
 #
-# | way | based on | usually started by | labs |
+# | method | based on | usually started by | labs |
 # |---|---|---|---|
 # | PyTorch DDP | PyTorch | `torchrun` | 60 |
 # | FSDP2 (`fully_shard`) | PyTorch | `torchrun` | 60 |
@@ -58,8 +58,8 @@ rounds = 2  # how often all ways run, one after the other
 #
 # Each is a plain script of about 40 lines, in `labs/support/lab65_scripts`. It trains, and after
 # each step it prints the step's number, the time, and the [loss](../labs/GLOSSARY.md#loss). The next cell compares one of them
-# with the script for a single device. A `-` marks a line that is only in the script for one device,
-# and a `+` one that is only in the script for [DDP](../labs/GLOSSARY.md#DDP).
+# with the script for a single device. A `-` marks a line that is only in the script for a single
+# device, and a `+` marks one that is only in the script for [DDP](../labs/GLOSSARY.md#DDP).
 
 # %%
 one_device, many = lab65.scripts("PyTorch DDP")
@@ -79,8 +79,8 @@ print(
 # - Empty lines and comments (lines whose first character after spaces is `#`) are first removed
 #   from both scripts.
 # - Then every line that is in only one of the scripts counts once.
-# - A modified line counts twice, as an old and a new one, and so does a line that was moved. A
-#   newly indented line is a modified one.
+# - A modified line counts twice, once as an old line and once as a new one, and so does a line that
+#   was moved. A newly indented line is a modified one.
 #
 # `difflib.ndiff(before, after)` compares two lists of lines. It yields each line with two
 # characters in front: `"- "` for removed lines, `"+ "` for added lines, and `"  "` for lines in
@@ -114,8 +114,8 @@ check("65.1", changes)
 
 # %% [markdown]
 # ### Predict
-# Make two guesses: how many lines, removed and added together, does Horovod on PyTorch change? And
-# how many does `tf.distribute` change, where the network has to be built inside
+# Make two guesses: how many lines does Horovod on PyTorch change, counting both removed and added
+# lines? And how many does `tf.distribute` change, where the network has to be built inside
 # `with strategy.scope():`?
 
 # %%
@@ -128,7 +128,7 @@ for way, count in lines.items():
 predict.right("65.1", horovod=lines["Horovod on PyTorch"], tf_distribute=lines["tf.distribute"])
 
 # %% [markdown]
-# Which lines are these? The next cell shows them for three of the ways.
+# Which lines are these? The next cell shows them for three of the methods.
 
 # %%
 for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
@@ -146,11 +146,11 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # %% [markdown]
 # **Explain.** All five scripts do the same four things: they find the other ranks, take this rank's
 # part of the batch, average [gradients](../labs/GLOSSARY.md#gradient), and begin with equal weights. For most of them this takes a
-# handful of lines. Only two have to change the network itself. FSDP2 has to know which layers to
-# shard. `tf.distribute` has to be active when a variable is created, so the network is indented,
-# and every line of it counts.
+# handful of lines. Only two of them have to change the code of the network itself. FSDP2 has to
+# know which layers to shard. `tf.distribute` has to be active when a variable is created, so the
+# code of the network is indented, and every line of it counts as modified.
 #
-# The count does not say how easily you can get the lines wrong. `/ workers` in `tf_distribute.py`
+# The count does not say how easy it is to get these lines wrong. `/ workers` in `tf_distribute.py`
 # is half a line, and without it the gradients are sums ([lab 61](61_tf_distribute.ipynb)).
 #
 # ## 2. Observe a run from the outside
@@ -182,11 +182,11 @@ for way in ("Horovod on PyTorch", "FSDP2", "tf.distribute"):
 # <details><summary>Hint 1: the end of each step</summary>
 #
 # `zip(*moments)` yields the moments of all ranks for each step, and stops with the rank that has
-# the fewest. So `[max(step) for step in zip(*moments)]` are the ends.
+# the fewest. So `[max(step) for step in zip(*moments)]` gives the moments at which the steps ended.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `np.diff(ends)` are the durations of steps 1, 2, 3, …, so its entry number 4 belongs to step 5.
+# `np.diff(ends)` gives the durations of steps 1, 2, 3, …, so its entry `[4]` belongs to step 5.
 # </details>
 
 # %%
@@ -203,22 +203,22 @@ check("65.2", read_run)
 
 # %% [markdown]
 # ## 3. Measure
-# Each of the five ways runs on two real processes with one thread each, and for comparison each
-# framework runs alone on one such process. [Gloo](https://github.com/pytorch/gloo) performs the [allreduce](../labs/GLOSSARY.md#allreduce) for all ways except
-# `tf.distribute`, which has its own ring over gRPC ([lab 61](61_tf_distribute.ipynb)). After 60 steps the lab measures the
-# memory of each process and ends it.
+# Each of the five methods runs on two real processes with one thread each. For comparison, each
+# framework also runs alone on one such process. [Gloo](https://github.com/pytorch/gloo) performs the [allreduce](../labs/GLOSSARY.md#allreduce) for all
+# methods except `tf.distribute`, which has its own ring over gRPC ([lab 61](61_tf_distribute.ipynb)). After 60 steps the lab
+# measures the memory of each process and ends it.
 #
 # ### Predict
-# Make two guesses: how many seconds pass from the start to the end of the first step, for PyTorch
-# DDP and for `tf.distribute`?
+# Make two guesses: how many seconds pass from the start of the processes to the end of the first
+# step, for PyTorch DDP and for `tf.distribute`?
 
 # %%
 predict("65.2", ddp_start=..., tf_distribute_start=...)
 
 # %% [markdown]
 # ### Measure
-# Every way runs twice, and so does each framework on one device. This takes about two minutes, most
-# of it for start-up, and more on a busy machine. Read on in the meantime.
+# Every method is run twice, and so is each framework on one device. This takes about two minutes,
+# most of them for start-up, and more on a busy machine. Read on in the meantime.
 
 # %%
 alone = sorted({lab65.alone_of(way) for way in ways})
@@ -228,8 +228,8 @@ runs = lab65.measure([*alone, *ways], ranks, rounds, **sizes)
 # %% [markdown]
 # ### Control: are all five the same job?
 # We compare the losses of the first steps with those of one device that has all the images. The two
-# frameworks choose different initial weights, so each way is compared with its own framework's
-# device.
+# frameworks choose different initial weights, so each method is compared with its own framework on
+# one device.
 
 # %%
 first_steps = 5
@@ -242,8 +242,8 @@ for way in ways:
 
 # %% [markdown]
 # **Explain.** In each line, the first number should be far smaller than the second one, so that all
-# ways match the losses of one device down to the last digits. This is a necessary sign of the same
-# job, but not a proof.
+# methods match the losses of one device down to the last digits. This is a necessary sign of the
+# same job, but not a proof.
 #
 # Which mistake would remain hidden here?
 # <details><summary>Answer</summary>
@@ -253,12 +253,12 @@ for way in ways:
 # </details>
 #
 # ### The evidence
-# The next cell prints one row for each way. Each entry is a **range**, called `span` in the code.
-# For example, "102 to 131" under images/s would mean that half of the steps of this way had speeds
-# between 102 and 131 images/s.
+# The next cell prints one row for each method. Each entry is a **range**, called `span` in the
+# code. For example, "102 to 131" under images/s would mean that the middle half of this method's
+# steps had speeds between 102 and 131 images/s.
 #
-# - For images/s it contains the middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)).
-# - For the other columns it goes from the lowest to the highest value of the rounds and ranks.
+# - For images/s, the range contains the middle half of all steps (the [interquartile range](../labs/GLOSSARY.md#interquartile-range)).
+# - For the other columns, it goes from the lowest to the highest value of all rounds and ranks.
 
 # %%
 spans = lab65.evidence(runs, lines, read_run, batch)
@@ -284,13 +284,13 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # %% [markdown]
 # **Explain.** Read the table column by column:
 #
-# - *images/s*. Two ranks share a batch that a single device had for itself, on cores that may be
+# - *images/s*. Two ranks share a batch that a single device had to itself, on cores that may be
 #   shared with other programs. Expect no [speed-up](../labs/GLOSSARY.md#speed-up) here, and a wide range.
-# - *start-up*. Look at the two rows of a single device first. Most of the time is the framework's
-#   own, and the way adds the rest.
-# - *memory*. It is the memory of the process, including its libraries, and TensorFlow's libraries
-#   are the larger ones. FSDP2 might not be below DDP, because parameters and Adam's averages are
-#   small in this network.
+# - *start-up*. Look at the two rows of a single device first. Most of the start-up time is the
+#   framework's own, and what a method adds is the difference from these rows.
+# - *memory*. This is the memory of a process, including its libraries, and TensorFlow's libraries
+#   are the larger ones. FSDP2 might not need less memory than DDP, because the parameters and
+#   Adam's averages of this network are small.
 #
 # Which network would show the advantage of FSDP2 in this column?
 # <details><summary>Answer</summary>
@@ -301,36 +301,39 @@ predict.compare("65.2", **{name: value for name, value in answers.items() if val
 # </details>
 #
 # ## 4. Decide by evidence
-# Suppose that one way was faster than another. Is this a reason to choose it? Not if their ranges
-# overlap, because another run may then reverse the order. Our rule is: **a way is ruled out if the
-# range of another way is completely on the better side of its own**. A way that is not ruled out is
-# still in. If all ways are still in, this column does not decide anything.
+# Suppose that one method was faster than another. Is this a reason to choose it? Not if their
+# ranges overlap, because another run may then reverse the order. Our rule is: **a method is ruled
+# out if the range of another method is completely on the better side of its own**. A method that is
+# not ruled out is still in. If all methods are still in, this column gives no reason to prefer one
+# of them, so it *does not decide*.
 #
-# The rule is only as good as its ranges. With two rounds, the start-ups of two ways that are in
-# fact equally fast can easily be separate by chance, and the steps of a run are not independent of
-# each other. For a decision that matters, use `rounds=5`.
+# The rule is only as good as its ranges. With two rounds, the start-up ranges of two methods that
+# are in fact equally fast may easily fail to overlap by chance, and the steps of a run are not
+# independent of each other. For a decision that matters, use `rounds=5`.
 #
 # <details><summary>How often does this happen?</summary>
 #
-# With two rounds, 2 of the 6 orders of four values have both values of one way first. So the ranges
-# of two equal ways are separate in 1 of 3 tables, and with five rounds in 1 of 126.
+# With two rounds, each method has two values, and in 2 of the 6 possible orders of these four
+# values, both values of one method come first. So the ranges of two equally fast methods do not
+# overlap in 1 of 3 tables, and with five rounds in 1 of 126.
 # </details>
 #
 # ### Exercise 65.3 · Who is still in?
-# `still_in(of_ways, more_is_better)` returns the list of the ways that no other way rules out.
-# `of_ways` is a dictionary from a way to (low, high). For example, if less is better, (3, 4) is
-# ruled out by (1, 2), but not by (1, 3), because these two ranges touch. About 6 lines.
-# *(intermediate)*
+# `still_in(of_ways, more_is_better)` returns the list of the methods that no other method rules
+# out. `of_ways` is a dictionary from the name of a method to its range (low, high). For example, if
+# less is better, (3, 4) is ruled out by (1, 2), but not by (1, 3), because these two ranges touch.
+# About 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: ruled out</summary>
 #
-# If less is better, a way with `low` is ruled out if the high of another way is below `low`:
-# `any(other[1] < low for other in of_ways.values())`. If more is better, it is the other way round.
+# If less is better, a method whose range starts at `low` is ruled out if the upper end of another
+# range is below `low`: `any(other[1] < low for other in of_ways.values())`. If more is better, it
+# is the other way round.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for way, (low, high) in of_ways.items():`, and in the loop ask one of the two questions. Append
-# each way that is not ruled out to a list.
+# `for way, (low, high) in of_ways.items():`, and in the loop check one of the two conditions.
+# Append each `way` that is not ruled out to a list.
 # </details>
 
 # %%
@@ -349,46 +352,48 @@ check("65.3", still_in)
 #
 #     any        images/s    PyTorch DDP, FSDP2
 #
-# This would mean: if you may choose among all five ways (`any`), the speed rules out three of them,
-# and these two are still in. Other rows choose only among the ways of one framework.
+# This would mean: if you may choose among all five methods (`any`), the speed rules out three of
+# them, and these two are still in. Other rows offer a choice only among the methods of one
+# framework.
 #
-# Write down three decisions for three columns: what you need, among which ways you choose, and
-# which one you take, or that the column does not decide.
+# Write down three decisions. For each of three columns, say what you need, which methods you choose
+# from, and which one you choose (or that the column does not decide).
 
 # %%
 rows = {}
 for among, chosen in lab65.groups(ways).items():
     for column, more_is_better in lab65.COLUMNS.items():
         left = still_in({way: spans[column][way] for way in chosen}, more_is_better)
-        rows[among, column] = "nothing decides" if len(left) == len(chosen) else ", ".join(left)
+        rows[among, column] = "all of them" if len(left) == len(chosen) else ", ".join(left)
 print(pandas.Series(rows, name="still in").to_frame().to_string())
 
 
 # %% [markdown]
-# **Explain.** If several ways are still in, you may choose among them by taste.
+# **Explain.** If several methods are still in, this column leaves the choice among them to you.
 #
-# Which columns decide depends on your machine. *Lines changed* always decides, and the start-up
-# mostly decides between the two frameworks. Speed on two shared cores often decides little, so
-# **here** you would not choose by speed.
+# Which columns rule out a method depends on your machine. *Lines changed* always does, because its
+# ranges are single numbers, and the start-up usually shows which of the two frameworks starts
+# faster. The speed on two shared cores often rules out few methods or none, so **here** you would
+# not choose by speed.
 #
-# A difference can be clear and still too small to matter, for example three megabytes of 330. The
-# rule tells you what was observed, not what you need.
+# A difference can be clear and still too small to matter, for example three megabytes out of 330.
+# The rule tells you what was observed, not what you need.
 #
 # The most important reasons may not appear in any column:
 #
 # - Your model may already be written in one of the frameworks.
-# - The staff of your site may know one [launcher](../labs/GLOSSARY.md#launcher).
-# - FSDP2 is made for models that do not fit, and for such a model nothing else in the table
-#   matters.
-# - Horovod 0.28.1, from 2023, is its last release.
-# - None of these five scripts continues when a rank's process dies. [Lab
+# - The staff of your computing center may know only one of the [launchers](../labs/GLOSSARY.md#launcher).
+# - FSDP2 is made for models that do not fit on one device, and for such a model nothing else in the
+#   table matters.
+# - The latest release of Horovod is 0.28.1, from 2023.
+# - None of the five scripts continues when a rank's process dies. [Lab
 #   70](70_checkpoint_and_requeue.ipynb) shows what this takes.
 #
 # ## 5. A benchmark by MLPerf's rule
-# Images per second are not the goal, because the goal is an accuracy ([lab 34](34_large_batch.ipynb)).
+# The goal of training is an accuracy, not a number of images per second ([lab 34](34_large_batch.ipynb)).
 # [MLPerf](https://arxiv.org/abs/1910.01500) is the benchmark with which vendors compare their machines, and its result
-# is the **time to a quality target**. This time depends on the seed, often strongly. Therefore its
-# rules (github.com/mlcommons/training_policies) say:
+# is the **time to a quality target**. This time depends on the seed, often strongly. Therefore
+# MLPerf's rules (github.com/mlcommons/training_policies) say:
 #
 # - A benchmark is run several times, and the *fastest and the slowest* run are dropped.
 # - The result is the *mean* of the others.
@@ -433,8 +438,8 @@ predict("65.4", valid=...)
 
 # %% [markdown]
 # ### Measure
-# The next cell scores these runs of [lab 34](34_large_batch.ipynb), which the authors recorded, by your function. It prints
-# a table of the ten best scores, in which each row is a recipe and a batch size:
+# The next cell scores these runs of [lab 34](34_large_batch.ipynb), which the authors recorded, with your function. It
+# prints a table of the ten best scores, in which each row is a recipe and a batch size:
 #
 # | column | meaning |
 # |---|---|
@@ -446,15 +451,15 @@ predict("65.4", valid=...)
 # out the second one, and so on. For the times 10, 12, 14, 16 and 30, the scores are 15 without 10,
 # 15 without 12, 14 without 14, 13 without 16, and 13 without 30. So the range goes from 13 to 15.
 #
-# Below the table, you see for each recipe the batch sizes whose result is invalid, and in the last
-# line the benchmarks that your rule of 65.3 does not rule out.
+# Below the table, you see the batch sizes of each recipe whose result is invalid, and in the last
+# line the benchmarks that your rule from 65.3 does not rule out.
 
 # %%
 trainings = lab65.trainings()
 frame, around = lab65.score_all(trainings, score)  # around: the ranges, by benchmark
 print("Runs to 95 %. The ten best scores, and their range with one seed left out:")
 print(frame.sort_values("ms, score").head(10).round(1).to_string())
-print(f"{len(frame)} of {len(trainings)} benchmarks are valid. Not valid are the batches")
+print(f"{len(frame)} of {len(trainings)} benchmarks are valid. Invalid batch sizes, by recipe:")
 for recipe, batches in lab65.invalid_batches(trainings, frame).items():
     print(f"  {', '.join(batches) or 'none'}: {recipe}")
 print("Not ruled out:", *(f"{way} at {of_step};" for way, of_step in still_in(around, False)))
@@ -463,8 +468,8 @@ predict.compare("65.4", valid=len(frame))
 
 # %% [markdown]
 # **Explain.** You should see that nearly half of the benchmarks are invalid, namely those with the
-# largest batches of each recipe. With a large batch an epoch takes the least time ([lab 34](34_large_batch.ipynb)), but the
-# run misses the target.
+# largest batch sizes of each recipe. With a large batch an epoch takes the least time ([lab 34](34_large_batch.ipynb)), but
+# the run misses the target.
 #
 # Compare the first two columns. The fastest seed makes a result look better, and not by the same
 # amount for all recipes. Dropping the fastest and the slowest run removes good and bad luck alike.
@@ -473,13 +478,14 @@ predict.compare("65.4", valid=len(frame))
 # seeds do not show which of them is best.
 #
 # ### What you take away
-# - First check that all candidates do the same job, to the last digits of the loss, and then
+# - First check that all candidates do the same job, down to the last digits of the loss, and then
 #   compare them.
 # - Lines can be counted, and start-up and speed can be measured from the outside. Each number has a
 #   range.
 # - Base a decision on a column only if the ranges do not overlap. "This column does not decide" is
 #   a valid answer.
-# - A benchmark is a time to an accuracy, over several seeds, without the best and the worst.
+# - The result of a benchmark is the mean time to reach a given accuracy, over several seeds,
+#   excluding the fastest and the slowest run.
 #
 # ## Going further (optional): the frameworks before these
 # These seven frameworks date from 2002 to 2017, and none of them is a first choice today. Most of
@@ -488,14 +494,14 @@ predict.compare("65.4", valid=len(frame))
 # | | since | what it introduced | what became of it | |
 # |---|---|---|---|---|
 # | Torch | 2002 | tensors and layers on top of a C library | PyTorch began as a fork of Torch7 | [1] |
-# | Theano | 2007 | a formula as a graph, its gradient derived from it, code for GPUs | TensorFlow works in this way, too; PyMC's PyTensor continues Theano | [2] |
+# | Theano | 2007 | a formula as a graph, its gradient derived from it, code for GPUs | TensorFlow's graphs work like this, too; PyMC's PyTensor continues Theano | [2] |
 # | Caffe | 2014 | a network as data, separate from code; trained networks to download | S-Caffe trains it over MPI | [3] |
 # | CNTK | 2015 | 1-bit SGD with error feedback ([lab 35](35_compress_gradients.ipynb)) | with Facebook: ONNX, files to exchange networks | [4] |
-# | Chainer | 2015 | *define by run*: the graph is what Python has just executed | PyTorch works in this way; Chainer's arrays are CuPy today | [5] |
+# | Chainer | 2015 | *define by run*: the graph is what Python has just executed | PyTorch works like this, too; Chainer's arrays are CuPy today | [5] |
 # | MXNet | 2015 | graphs and direct calls mixed; a key-value store on servers ([lab 31](31_parameter_server_or_allreduce.ipynb)) | retired in 2023 | [6] |
 # | Caffe2 | 2017 | **Gloo**; ResNet-50 in an hour on 256 GPUs ([lab 34](34_large_batch.ipynb)) | a part of PyTorch since 2018 | [7] |
 #
-# Gloo performed most allreduces of this lab.
+# Gloo performed most of the allreduces in this lab.
 #
 # <details><summary>Sources of the table</summary>
 #
@@ -508,11 +514,11 @@ predict.compare("65.4", valid=len(frame))
 # - [7] Goyal et al., arXiv 1706.02677; "Caffe2 and PyTorch join forces", caffe2.ai/blog, 2018
 # </details>
 #
-# This lab shows neither GPUs, where [NCCL](../labs/GLOSSARY.md#NCCL) would perform the allreduce for all five ways, nor more
+# This lab shows neither GPUs, where [NCCL](../labs/GLOSSARY.md#NCCL) would perform the allreduce for all five methods, nor more
 # than one node, unless you run it as a job (`make submit LAB=65 NODES=2`).
 #
 # ### Further reading
 # - P. Mattson et al., *[MLPerf Training Benchmark](https://arxiv.org/abs/1910.01500)*, MLSys, 2020. The design of MLPerf Training, with the reasons for its rules.
 # - T. Hoefler and R. Belli, *[Scientific Benchmarking of Parallel Computing Systems](https://doi.org/10.1145/2807591.2807644)*, SC, 2015. How to report measurements so that others can interpret them.
-# - [PyTorch: DistributedDataParallel notes](https://docs.pytorch.org/docs/stable/notes/ddp.html). The documentation of DDP, the first of the five ways.
+# - [PyTorch: DistributedDataParallel notes](https://docs.pytorch.org/docs/stable/notes/ddp.html). The documentation of DDP, the first of the five methods.
 # - [TensorFlow: Distributed training](https://www.tensorflow.org/guide/distributed_training). The documentation of `tf.distribute`, the last of them.

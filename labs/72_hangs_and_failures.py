@@ -5,7 +5,7 @@
 # A training job on many [ranks](../labs/GLOSSARY.md#rank) often fails without an error message. One rank waits for a disk or
 # takes another branch of the code, all other ranks wait for it in a [collective](../labs/GLOSSARY.md#collective), and the job stands
 # still until its time is over. With a hundred ranks, a hundred programs look equally guilty. In
-# other failures the job does not stop at all and computes with wrong numbers.
+# other failures the job does not stop at all, but keeps computing with wrong numbers.
 #
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
@@ -72,7 +72,7 @@ def epoch(files, log, table):
 # theirs, and do so silently. Unless you set another limit, they wait for half an hour over Gloo and
 # for ten minutes over [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library).
 #
-# [py-spy](https://github.com/benfred/py-spy) shows from outside in which line a running Python process is, for example with
+# [py-spy](https://github.com/benfred/py-spy) shows from outside on which line a running Python process is, for example with
 # `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell prints
 # `epoch` with the numbers of its lines, runs it on three ranks until none makes progress, and
 # prints what py-spy sees.
@@ -90,7 +90,7 @@ lab72.show_stacks(hangs[0])
 
 # %% [markdown]
 # ### Predict
-# For which rank do the others wait, and in which line of `epoch` is that rank? Give the line's
+# For which rank do the others wait, and on which line of `epoch` is that rank? Give the line's
 # number in the listing above. You don't have to guess, because the stacks above tell you.
 
 # %%
@@ -105,7 +105,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # The third rank is in another line, so this rank is the one to look at. The line tells what was
 # broken:
 #
-# | in the line with | what was broken | how to fix it |
+# | on the line with | what was broken | how to fix it |
 # |---|---|---|
 # | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk ([lab 15](15_input_pipeline.ipynb)) |
 # | `print` | no program reads the log any more, and the pipe is full | give each rank a log file of its own |
@@ -174,7 +174,7 @@ check("72.1", odd_one_out, mend)
 
 
 # %% [markdown]
-# With only two ranks, each rank is in a line of its own, so counting does not help. Look at the
+# With only two ranks, each rank is on a line of its own, so counting does not help. Look at the
 # lines instead: the rank that does not wait in a collective keeps the other one waiting. If both
 # ranks wait in collectives, you need the next section.
 #
@@ -221,7 +221,7 @@ lab72.show_records(mixed_up[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank was the first to make a call that does not match the calls of the other two? In which
+# Which rank was the first to make a call that does not match the calls of the other two? On which
 # line of `train` did it make this call?
 
 # %%
@@ -445,7 +445,7 @@ for rank in poisoned[0]:
 
 # %% [markdown]
 # ### Predict
-# Which rank was first, and in which line? (There was no error, and all three ranks ran to the end.)
+# Which rank was first, and on which line? (There was no error, and all three ranks ran to the end.)
 
 # %%
 predict("72.4", rank=..., line=...)
@@ -456,10 +456,10 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 
 # %% [markdown]
 # **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the bad number came to them
-# from another rank. The rank that was first notes a line above it in the same step. This line tells
-# what is wrong with the image:
+# from another rank. The remaining rank, where the bad number arose, notes an earlier line of the
+# same step. This line tells what is wrong with the image:
 #
-# | in the line with | the broken image | what the line computes |
+# | on the line with | the broken image | what the line computes |
 # |---|---|---|
 # | `bright` | is black, so its sum is 0 | 0 / 0, a NaN |
 # | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0, minus infinity |
@@ -593,8 +593,8 @@ for rank in ranks:
 # </details>
 #
 # ### What you take away
-# - For a hang, look at the stacks of all ranks. The rank that is in a line of its own is the one
-#   for which the others wait.
+# - For a hang, look at the stacks of all ranks. The rank on a line of its own is the one that the
+#   others are waiting for.
 # - If all ranks are in collectives, compare their calls in order, and find the first call that does
 #   not match.
 # - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.

@@ -261,10 +261,11 @@ predict.compare(
 # The ideal time comes from `alone`, the step of one rank: it is `alone / ranks` in strong scaling,
 # and `alone` in weak scaling.
 #
-# For example, take strong scaling on 4 ranks: alone 40 ms, so ideally 10 ms. We measure 11 ms of
-# computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The step loses 3/16 to
-# communication, 2/16 to waiting and 1/16 to slower computation. Together this is 6/16, and the
-# efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is negative.
+# For example, take strong scaling on 4 ranks: one rank alone takes 40 ms, so 4 ranks ideally take
+# 10 ms. We measure 11 ms of computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms.
+# The step loses 3/16 to communication, 2/16 to waiting and 1/16 to slower computation. Together
+# these make 6/16, and the efficiency is 10/16. Computation can also be *faster* than ideal, and
+# then `slower` is negative.
 #
 # The cost of time is given in **node-hours**, which are nodes times hours. You pay for a whole node
 # even if you use only some of its GPUs. For example, 1,000 steps of 1.8 s on 6 ranks with 4 per
@@ -349,10 +350,11 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # ranks. Your model has no late ranks, which is why it predicted a higher efficiency of weak scaling
 # than was measured. With `jitter = 0` the waiting nearly disappears.
 #
-# Why is `slower` negative in strong scaling? Virtual ranks cannot compute faster together, but with
-# this seed the jitter made the single rank slow by a percent. On 32 ranks computation is about a
-# third of the step, so one percent of it is the −0.4 % above, roughly. All other runs are compared
-# with this *baseline*, and an unlucky baseline changes every efficiency, so measure it with care.
+# Why is `slower` negative in strong scaling? Virtual ranks do not speed one another up. The cause
+# is the baseline: with this seed, the jitter slowed the single rank down by one percent. On 32
+# ranks computation is about a third of the step, so one percent of it makes roughly the −0.4 %
+# above. All other runs are compared with this *baseline*, and an unlucky baseline changes every
+# efficiency, so measure it with care.
 #
 # The virtual ranks leave out one effect. A real GPU takes longer for each image if it has only a
 # few of them, and then `slower` is positive.
@@ -514,9 +516,9 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # <details><summary>Answer</summary>
 #
 # If you rewrite a record with all its samples and parts consistently, the checker believes it,
-# because it compares records with each other and not with the world. It also cannot prevent that
-# you measure ten times and report the best study, but the last page says how many other studies are
-# on record. The complete remedy is that another person runs the command.
+# because it compares records with each other and not with the world. It also cannot prevent you
+# from measuring ten times and reporting the best study, but the last page says how many other
+# studies are on record. The complete remedy is that another person runs the command.
 # </details>
 # <details><summary>The same study on real ranks</summary>
 #
@@ -531,9 +533,9 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # </details>
 #
 # ### What you take away
-# - A question needs a rule that decides it, chosen before the measurement. A prediction must be
-#   older than the measurement.
-# - Measure in turns ([lab 01](01_time_it_properly.ipynb)), and keep every sample.
+# - A question needs a rule that decides it. Choose the rule and write down the prediction before
+#   the measurement.
+# - Let the runs that you compare take turns ([lab 01](01_time_it_properly.ipynb)), and keep every sample.
 # - The lost time goes to communication, waiting or slower computation, and the three shares add up
 #   to 1 − efficiency.
 # - The cheapest and the fastest number of ranks can be different.

@@ -241,7 +241,7 @@ check("64.2", f, g)
 # - A final layer, `out`, mixes the features of the result.
 #
 # Attention is computed in several **heads**. Each head uses only its own part of the queries, keys
-# and values. Attention is therefore sharded by head, so each rank gets a number of whole heads. The
+# and values. Attention is therefore sharded by head, so each rank gets a whole number of heads. The
 # heads are followed by `out`, which is cut by rows, and by g.
 #
 # A single matrix computes all queries, keys and values. For 4 heads, it has these rows:
@@ -507,9 +507,9 @@ print("Calls in a step, by places:", by_places[0].calls)
 #
 # 1. A pipeline processes batch / (data · micro) micro-batches per step.
 # 2. The arithmetic of one micro-batch is divided among tensor · pipeline GPUs.
-# 3. A stage has layers / pipeline layers. Each layer performs 6 allreduces of 2 · micro · sequence
-#    · hidden bytes (16-bit numbers) over the tensor ranks: 2 in the forward pass and 2 in the
-#    backward pass, as in your layer, and 2 more because the backward pass first computes the
+# 3. Each stage has (layers / pipeline) layers. Each layer performs 6 allreduces of 2 · micro ·
+#    sequence · hidden bytes (16-bit numbers) over the tensor ranks: 2 in the forward pass and 2 in
+#    the backward pass, as in your layer, and 2 more because the backward pass first computes the
 #    forward pass again, to save memory (lab 14).
 # 4. The time of the arithmetic and the allreduces is counted once for each micro-batch and pipeline
 #    − 1 more times for the bubble.
@@ -614,8 +614,8 @@ for count in (8, 16):
 # %% [markdown]
 # **Explain.** From left to right in the plot, the pipeline becomes shorter, and so does the bubble.
 # The allreduces take more time, especially if a group of tensor ranks is larger than a node: the
-# printed allreduce takes longer on 16 ranks than on 8, although each of the 16 ranks computes half
-# as much. The step is fastest with eight tensor ranks, the number of GPUs in a node.
+# allreduce time printed above is longer on 16 ranks than on 8, although each of the 16 ranks
+# computes half as much. The step is fastest with eight tensor ranks, the number of GPUs in a node.
 #
 # The times for 8 and 16 tensor ranks differ by less than the cost model's error, so the model alone
 # cannot show which is better. The paper measured this GPT (figure 13) and came to the same

@@ -215,7 +215,7 @@ check("66.2", capacity_of, kept)
 #
 # <details><summary>Hint 1: rows and numbers</summary>
 #
-# `[width * rows for rows in sent]` are the counts of numbers.
+# `[width * rows for rows in sent]` gives how many numbers are sent to each rank.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -284,12 +284,12 @@ check("66.3", exchange, Exchange)
 #
 # ### Exercise 66.4 · Dispatch and combine
 # Complete both functions. You need these calls:
-# - To sort, `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
+# - To sort, use `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
 #   their order.
-# - To count, `counts.sum(dim=1).tolist()`, the sums of rows as a list.
-# - To send, `Exchange.apply(rows, comm, sent, received)`.
-# - To add up, `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of `result`
-#   and returns a new tensor.
+# - To count, use `counts.sum(dim=1).tolist()`, which gives the sums of the rows as a list.
+# - To send, use `Exchange.apply(rows, comm, sent, received)`.
+# - To add up, use `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of
+#   `result` and returns a new tensor.
 #
 # About 5 lines and 3 lines. They need no new tensor; if yours create one, put it on the device of
 # the rows (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
@@ -462,7 +462,7 @@ plots.lines(
 #
 # ## 4. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
-# as in lab 64, so that every rank has a p-th of every expert. Which way sends less, and which is
+# as in lab 64, so that every rank has 1/p of every expert. Which way sends less, and which is
 # faster?
 #
 # A token needs all parts of its experts, so with cut experts every rank needs all tokens. They are
@@ -486,7 +486,7 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 #
 # | each of p ranks, with T tokens of d numbers | tensor parallel | expert parallel, even load |
 # |---|---|---|
-# | parameters | a p-th | a p-th |
+# | parameters | 1/p | 1/p |
 # | numbers sent, forward pass | 2 (p − 1) T d | 2 k T d (p − 1)/p |
 # | rows through matrices | k p T, through 1/p of each expert | k T, through whole experts |
 # | work of a rank depends on the routing | no | yes |
@@ -496,10 +496,10 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 # with three that send a larger share of the choices to rank 0.
 #
 # The first cell counts bytes with an even load, on 2 and 4 ranks. In its table, *MB kept* is what
-# autograd keeps for the backward pass, *MB of weights* the size of a rank's experts, and *outputs,
-# difference* the largest difference from the outputs of one process. The second cell measures the
-# time on 2 ranks, and the processor time that each rank spends in its experts alone. This takes
-# about 35 s.
+# autograd keeps for the backward pass, *MB of weights* is the size of a rank's experts, and
+# *outputs, difference* is the largest difference from the outputs of one process. The second cell
+# measures the time on 2 ranks, and the processor time that each rank spends in its experts alone.
+# This takes about 35 s.
 
 # %%
 layouts = {
@@ -575,7 +575,7 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 # choices, rank 0 has 1.5 times the mean load. You should see that its experts compute about 1.5
 # times as long, while those of rank 1 compute half as long and then wait.
 #
-# In the plot, the line of the expert-parallel layer rises less than in proportion, because some of
+# In the plot, the line of the expert-parallel layer rises less than proportionally, because some of
 # its time does not depend on the load. On a busy machine, or on a GPU that spends more time on
 # launching kernels than on computing, it can be flat.
 #
@@ -728,9 +728,9 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes`. A row in all four exchanges
-# together has 2 · (1 + 2) · hidden bytes, and the time is that many bytes, times `net.tokens`,
-# times `max(between / gpus.between, inside / gpus.inside)`.
+# `between = net.nodes_of_a_token(nodes) * (nodes - 1) / nodes`. In all four exchanges together, a
+# row takes 2 · (1 + 2) · hidden bytes. The time is this number, times `net.tokens`, times
+# `max(between / gpus.between, inside / gpus.inside)`.
 # </details>
 
 

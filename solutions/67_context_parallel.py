@@ -7,8 +7,8 @@
 # only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
 # positions.
 #
-# Therefore the positions themselves have to be partitioned over the ranks, in the whole model,
-# attention included. This is **context parallelism**. Its difficulty is that in attention each
+# Therefore the positions themselves have to be partitioned over the ranks throughout the model,
+# including in attention. This is **context parallelism**. Its difficulty is that in attention each
 # position needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
@@ -115,9 +115,9 @@ def finish(part):
 #
 # ### Exercise 67.1 · Merge two partial results
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
-# query, so operations apply to all queries at once. `torch.maximum(a, b)` is the larger of two
-# numbers, in each place. The first merge of a query starts from `lab67.nothing(q)`, the `Partial`
-# of no keys: its `largest` is −∞, and its sums are 0. About 4 lines. *(intermediate)*
+# query, so operations apply to all queries at once. `torch.maximum(a, b)` is the elementwise
+# maximum. The first merge of a query starts from `lab67.nothing(q)`, the `Partial` of no keys: its
+# `largest` is −∞, and its sums are 0. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the factors</summary>
 #
@@ -276,12 +276,13 @@ predict.right("67.2", **right)
 #
 # If a message takes longer than a visit, as in the printed line, every step takes as long as its
 # message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 4 finds out when there
-# is enough computing to hide the messages.
+# is enough computation to hide the messages.
 #
 # ### Measure: the same output on real ranks?
 # Ring attention now takes only a few lines: `visit` merges what the queries get from each block.
-# The cell runs it on real ranks with 32 positions each, in 64-bit numbers, and compares its output
-# with PyTorch's attention on all positions. The error should be a rounding error, below 10⁻¹².
+# The cell runs it on real ranks with 32 positions each, in 64-bit arithmetic, and compares its
+# output with PyTorch's attention on all positions. The error should be a rounding error, below
+# 10⁻¹².
 
 
 # %%
@@ -478,7 +479,7 @@ for way in ("no mask", "neighbors"):
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
 #
 # - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
-#   any mask can be used, but the messages come before the computing.
+#   any mask can be used, but the messages come before the computation.
 # - **Ulysses** ([Jacobs et al., 2023](@jacobs2023)): an **all-to-all** exchanges positions for
 #   heads. Before it, a rank has all heads of its positions, and afterwards all positions of its
 #   heads. It computes their attention as one process would, and a second all-to-all brings the
@@ -525,12 +526,12 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # billion parameters, it is 1/16 of `hidden` ([Grattafiori et al., 2024](@grattafiori2024)).
 #
 # **An example.** For 8 ranks, *n* = 8,000, `kv` = `hidden` = 2,048 and numbers of 2 bytes, a block
-# contains the keys and values of 1,000 positions. These are 1,000 · 2 · 2,048 · 2 bytes = 8.2 MB.
+# contains the keys and values of 1,000 positions. This is 1,000 · 2 · 2,048 · 2 bytes = 8.2 MB.
 #
 # ### Predict
-# For `kv` = `hidden` and 8 ranks, how many times as many bytes does a rank send in a ring as in
-# Ulysses, in the forward pass? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each
-# without sending it.
+# For `kv` = `hidden` and 8 ranks, how many times as many bytes does a rank send in the forward pass
+# with a ring as with Ulysses? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each without
+# sending it.
 
 # %%
 predict("67.4", ring_over_ulysses=4)
@@ -538,9 +539,9 @@ predict("67.4", ring_over_ulysses=4)
 # %% [markdown]
 # ### When is a message hidden?
 # In each step, the *n*/*p* queries of a rank meet the *n*/*p* keys of a block. With zigzag, the
-# mask leaves half of these pairs of positions, which are (*n*/*p*)² / 2. Each of them costs 4 ·
-# `hidden` operations: 2 for the score (a multiplication and an addition for each number), and 2 for
-# the weighted value. The message of this step, a block, travels in the meantime.
+# mask leaves half of these pairs of positions, that is, (*n*/*p*)² / 2 pairs. Each of them costs 4
+# · `hidden` operations: 2 for the score (a multiplication and an addition for each number), and 2
+# for the weighted value. The message of this step, a block, travels in the meantime.
 #
 # In the example, these are 500,000 pairs and 4.1 · 10⁹ operations. A GPU with 740 · 10¹² operations
 # per second computes them in 5.5 μs, while a link with 48 GB/s needs 171 μs for the block. This
@@ -553,12 +554,13 @@ predict("67.4", ring_over_ulysses=4)
 # sends as much as the ring.
 #
 # `hides_from` returns the positions *n* of the whole sequence from which a step computes at least
-# as long as its message takes. `flops` is the number of operations per second of a rank, and
-# `bandwidth` that of bytes per second. Neglect the latency. About 7 lines in all. *(intermediate)*
+# as long as its message takes. `flops` is the number of operations that a rank performs per second,
+# and `bandwidth` the number of bytes that it can send per second. Neglect the latency. About 7
+# lines in all. *(intermediate)*
 #
 # <details><summary>Hint 1: bytes</summary>
 #
-# A block has `n / ranks * 2 * kv * size` bytes, and makes `ranks - 1` steps. Ulysses sends
+# A block has `n / ranks * 2 * kv * size` bytes, and takes `ranks - 1` steps. Ulysses sends
 # `(ranks - 1) / ranks` of four arrays: queries and output, with `hidden` numbers for each of the
 # rank's positions, and keys and values, with `kv` numbers.
 # </details>
@@ -617,8 +619,8 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # The plot has a curve for each way and each `kv`, and vertical lines at the lengths that your
 # formula gives.
 #
-# - First look at the ring with `kv` = `hidden`. Above 1, the messages lengthen the layer. Where the
-#   curve meets 1, they are hidden.
+# - First look at the ring with `kv` = `hidden`. Above 1, the messages make the layer take longer.
+#   Where the curve meets 1, they are hidden.
 # - Then compare it with the ring for the smaller `kv`.
 # - Last, look at Ulysses and at the allgather.
 #
@@ -653,7 +655,7 @@ for name, bandwidth in links.items():
 # **Explain.** Each curve of the ring reaches 1 near the length that your formula gives, which is
 # about 247,000 positions for `kv` = `hidden`, and a sixteenth of this with grouped-query attention.
 # Beyond this length the messages of a ring add no time. Those of Ulysses and of the allgather
-# always do, because here they come before or after the computing. (On a single machine you could
+# always do, because here they come before or after the computation. (On a single machine you could
 # not measure this, because a message there is a copy that a core has to make.)
 #
 # For shorter sequences, three facts decide about Ulysses:
@@ -679,7 +681,7 @@ for name, bandwidth in links.items():
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
 #   its sum of exponentials and its weighted values.
 # - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
-#   computing.
+#   computation.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 # - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
 #   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries.
@@ -779,7 +781,7 @@ check("67.5", pass_on)
 
 # %% [markdown]
 # ### Measure: forward and backward against one process
-# Real ranks run both passes with your functions in 64-bit numbers. Every rank also computes full
+# Real ranks run both passes with your functions in 64-bit arithmetic. Every rank also computes full
 # attention, and its gradients by PyTorch's autograd. The table shows the largest relative error,
 # which is the largest difference divided by the largest right value. In the control the gradients
 # stay where they are: each rank adds up the shares of all blocks that pass. The mask is causal only
@@ -812,11 +814,11 @@ predict.compare("67.5", back_over_forward=again / there)
 
 # %% [markdown]
 # **Explain.** All four results of your ring agree with one process up to rounding, also with the
-# causal mask. If the gradients stay, the output and d*Q* are still right, and only d*K* and d*V*
-# are wrong. Without the comparison, this mistake would be hard to notice.
+# causal mask. If the gradients stay where they are, the output and d*Q* are still right, and only
+# d*K* and d*V* are wrong. Without the comparison, this mistake would be hard to notice.
 #
-# In the forward pass a block makes *p* − 1 steps. In the backward pass it makes *p* − 1 steps
-# again, and its gradient makes *p*, so four ranks send 7/3 times as much. Are the messages of the
+# In the forward pass a block takes *p* − 1 steps. In the backward pass it takes *p* − 1 steps
+# again, and its gradient takes *p*, so four ranks send 7/3 times as much. Are the messages of the
 # backward pass more difficult to hide?
 # <details><summary>Answer</summary>
 #

@@ -4,11 +4,11 @@
 # A network is trained once and then used for months, so most of the devices of a large service do
 # *inference*. For a language model this is harder than one forward pass. The model produces a text
 # token by token, every token waits for the one before it, and each step reads all weights from
-# memory to do very little arithmetic. Generating text for one user, a GPU can reach less than a
-# hundredth of its peak, and more GPUs do not help by themselves.
+# memory to do very little arithmetic. When it generates text for one user, a GPU may reach less
+# than a hundredth of its peak, and adding GPUs does not help by itself.
 #
-# In this lab we generate text with the GPT (generative pre-trained transformer) of lab 64, on one
-# device and over ranks. We write the cache that avoids computing everything again, count what a
+# In this lab we generate text with the GPT (generative pre-trained transformer) from lab 64, on one
+# device and across ranks. We write the cache that avoids computing everything again, count what a
 # step costs, partition the model over ranks, and write the scheduler that batches the requests of
 # many users. At each point we ask how long a user waits for the first token, and how long for each
 # further one. An optional last part computes what a separate pool of devices for prefill changes.
@@ -162,8 +162,8 @@ check("68.1", attend)
 # ### Predict
 # A prompt has 40 tokens and we generate 40. A program that starts again for each token computes 40
 # positions for the first token, 41 for the second, and so on. One with a cache computes 40 for the
-# first token and one for each of the other 39. By which factor does the first program compute more
-# positions? And how many times as long does it take, for a GPT with 75 MB of weights?
+# first token and one for each of the other 39. How many times as many positions does the first
+# program compute? And how many times as long does it take, for a GPT with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
@@ -213,7 +213,7 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # the next section counts what does.
 #
 # ## 3. Arithmetic intensity of both phases
-# What limits a step, arithmetic or memory? Lab 12 answered this by the **arithmetic intensity**:
+# What limits a step, arithmetic or memory? Lab 12 answered this with the **arithmetic intensity**:
 # the flops (floating-point operations) divided by the bytes that are read for them. We count both.
 #
 # A layer of this GPT has 12 · hidden² weights: 4 hidden² in the attention (queries, keys, values
@@ -228,8 +228,8 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 #   values. (We count all `context` positions, also in a prefill, whose mask hides half of them.)
 # - *Bytes of the weights.* They are read once, for all tokens of all sequences together.
 # - *Bytes of the cache.* The keys and the values of a position are `hidden` numbers each, in every
-#   layer. Each sequence reads those of its own `context` positions, in a prefill as in a decode
-#   step.
+#   layer. Each sequence reads those of its own `context` positions, both in a prefill and in a
+#   decode step.
 #
 # Activations are small and left out. As an example, take the last matrix of the model, which
 # returns a score for each of the *v* characters and has hidden · *v* weights. For 8 sequences it
@@ -247,8 +247,8 @@ predict.right("68.1", positions=positions, time=ratios["large"].median)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# The flops are `2 * weights * tokens + 4 * context * hidden * layers * tokens`. The bytes are
-# `size * (weights + cache)`, where `cache` counts the numbers of all sequences.
+# The number of flops is `2 * weights * tokens + 4 * context * hidden * layers * tokens`. The number
+# of bytes is `size * (weights + cache)`, where `cache` counts the numbers of all sequences.
 # </details>
 
 
@@ -269,10 +269,10 @@ check("68.2", step_cost)
 
 # %% [markdown]
 # ### Predict
-# A model with 32 layers and hidden size 4,096 has numbers of 2 bytes. What is the intensity, in
-# flops per byte, of a prefill of 512 tokens, of a decode step with 512 positions in the cache for
-# one sequence, and of a decode step for 64 sequences? (Begin with the weights alone. Is the cache
-# small beside them?)
+# A model with 32 layers and hidden size 4,096 uses 2-byte numbers. What is the intensity, in flops
+# per byte, of a prefill of 512 tokens, of a decode step with 512 positions in the cache for one
+# sequence, and of a decode step for 64 sequences? (Begin with the weights alone. Is the cache small
+# beside them?)
 
 # %%
 predict("68.2", prefill=..., decode=..., decode_64=...)
@@ -359,8 +359,8 @@ plots.lines(
 # of 16 bits, and reads 3.35 TB/s (NVIDIA's data sheet), so its ridge is at 295 flops per byte. With
 # one sequence, at one flop per byte, the predicted model reaches 1/295 of this peak at best. With
 # 64 sequences, the cache has more bytes than the weights, and each sequence reads its own. Long
-# contexts therefore keep decode memory-bound in any batch, unless the cache is smaller. Many newer
-# models share keys and values between heads for this reason.
+# contexts therefore keep decode memory-bound at any batch size, unless the cache is smaller. Many
+# newer models share keys and values between heads for this reason.
 #
 # ## 4. Tensor parallelism for one request
 # A batch does not make a single request faster. If its latency counts, or if the weights do not fit
@@ -616,9 +616,9 @@ plots.lines(
 #
 # - *Replicas* cannot be faster than the 7.5 ms in which a device reads 25 GB.
 # - *Tensor ranks in a node* read an eighth of it, but each of the 80 allreduces adds some 40 µs on
-#   our simulator, mostly latency. They lead up to 128 requests, and for 256 the replicas have the
-#   shorter step. This limit is a property of the simulated links, and a faster allreduce would move
-#   it to more requests.
+#   our simulator, mostly latency. They are ahead for up to 128 requests. For 256, the replicas have
+#   the shorter step. This limit is a property of the simulated links, and a faster allreduce would
+#   move it to more requests.
 # - *Tensor ranks between nodes* need more time for the arrays of many requests, and the lead ends
 #   after 32 requests.
 #
@@ -638,8 +638,8 @@ plots.lines(
 # ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
 #
 # *Six requests, A to F, in three slots; D, E and F (dark) wait for a slot. With static batching
-# (top) a slot is idle (hatched) until the whole batch is finished. With continuous batching slots
-# are idle only when no request is waiting any more.*
+# (top), a slot is idle (hatched) until the whole batch is finished. With continuous batching, slots
+# are idle only when no more requests are waiting.*
 #
 # A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
 # earliest first, and `running` is the list of requests in the batch. `request.left` is the number
@@ -696,7 +696,7 @@ check("68.5", continuous)
 # The next cell prints the lengths of 24 requests. Suppose that all of them wait at the beginning,
 # and that there are 8 slots. How many steps does each scheduler need? (A static batch takes as many
 # steps as its longest request. Continuous batching needs at least the sum of all lengths, divided
-# by the slots.)
+# by the number of slots.)
 
 # %%
 lengths = np.random.default_rng(1).integers(2, 40, asked).tolist()
@@ -791,8 +791,8 @@ plots.lines(
 #   requests use the batch without waiting for each other.
 # - Unlike replicas, tensor parallelism can make a single request faster. Its two allreduces per
 #   layer wait for latency, so tensor ranks stay inside a node.
-# - Replicas send nothing. For many requests they have the most throughput, provided that the model
-#   fits into one device.
+# - Replicas send nothing. For many requests they have the highest throughput, provided that the
+#   model fits on one device.
 #
 # ## Going further (optional): a separate pool for prefill
 # Prefill is limited by arithmetic and decode by memory, and they interfere with each other.
@@ -850,8 +850,8 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # between the pools.
 # </details>
 #
-# So a separate pool removes the pauses between tokens, and costs the transfer of the cache. The
-# computation takes the roofline as the time of a step, and ignores that memory limits the number of
+# So a separate pool removes the pauses between tokens, at the cost of transferring the cache. The
+# calculation uses the roofline as the time of a step, and ignores that memory limits the number of
 # caches. It shows the direction of each effect, not the milliseconds of a production system.
 #
 # ### Two more ideas

@@ -3,7 +3,7 @@
 #
 # Fully Sharded Data Parallel (FSDP) trains networks that do not fit into one GPU, and from the
 # outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or
-# wastes half of the step in communication, however, you have to know what happens inside: when the
+# wastes half of the step on communication, however, you have to know what happens inside: when the
 # parameters of a layer exist, who frees them, and which messages are in flight while the GPU
 # computes.
 #
@@ -55,7 +55,7 @@ patience = 60  # seconds after which a check calls a program stuck
 #     work = dist.all_gather_into_tensor(full, shard, async_op=True)      # full: p × len(shard)
 #     work.wait()                                                         # before full is used
 #
-# After the layer is used, the memory of the flat tensor has to be freed. To delete the tensor would
+# After the layer is used, the memory of the flat tensor has to be freed. Deleting the tensor would
 # free nothing, because the layer's parameters are views of it, and autograd keeps references to
 # them for the backward pass. FSDP therefore empties the *storage*, the object that owns the memory
 # of a tensor and of all its views. Its size can be changed:
@@ -87,8 +87,8 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 # ### Exercise 69.1 · Shard and gather
 # `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
 # freed. `launch_gather` gives the storage of `unit.full` its memory, launches the gather, and keeps
-# its handle. It does nothing if the unit is gathered, or its gather is in flight. `wait` waits for
-# the gather, if there is one. 2, 4 and 3 lines. *(intermediate)*
+# its handle. It does nothing if the unit is already gathered or if its gather is in flight. `wait`
+# waits for the gather, if there is one. 2, 4 and 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: padding</summary>
 #
@@ -288,7 +288,7 @@ def norm(units):
 check("69.3", start, finish, norm)
 
 # %% [markdown]
-# Why may the optimizer work on shards without any communication?
+# Why can the optimizer work on shards without any communication?
 # <details><summary>Answer</summary>
 #
 # SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients
@@ -310,12 +310,13 @@ check("69.3", start, finish, norm)
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
 # The next layer is `i + direction`, if `0 <= i + direction < len(units)`. In Python `units[-1]` is
-# the last unit, and nobody would release it.
+# the last unit, and nothing would release it.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Begin as in `before`: its `launch_gather` is for the first layer, which nobody has prefetched, and
-# its `wait` for all layers. Then `launch_gather(units[i + direction])`, if there is such a layer.
+# Begin as in `before`: its `launch_gather` is for the first layer, which has not been prefetched,
+# and its `wait` for all layers. Then `launch_gather(units[i + direction])`, if there is such a
+# layer.
 # </details>
 
 
@@ -384,13 +385,13 @@ predict("69.4", gathers=..., reduce_scatters=...)
 # PyTorch's profiler (lab 12) records what this rank computes and the collectives of Gloo or NCCL in
 # each step. The table counts the collectives (the *allreduces* are those of DDP's buckets).
 # `hidden` is the share of the gathers' time, from launch to completion, during which this rank
-# computes. The control is the way without prefetch. If `steady` is False, don't compare the
+# computes. The control is your FSDP without prefetch. If `steady` is False, don't compare the
 # duration of the steps.
 #
-# The plot shows one step in three ways, each with a row for computation, one for gathers, and one
-# for reduce-scatters. A gather is hidden while the row *computes* of the same way has a bar, too.
-# The trace itself is written to a file, which `make trace FILE=…` opens in the viewer Perfetto.
-# This takes about 30 s.
+# The plot shows a step without prefetch, a step with prefetch, and a step of FSDP2, each with a row
+# for computation, one for gathers, and one for reduce-scatters. A gather is hidden while the
+# *computes* row of the same step has a bar, too. The trace itself is written to a file, which
+# `make trace FILE=…` opens in the viewer Perfetto. This takes about 30 s.
 
 # %%
 traced = launch.run(lab69.trace_ways, ours, setting, home(), **job)[0]
@@ -415,9 +416,9 @@ plots.lanes(lanes, title="What one rank computes and sends in a step")
 # **Explain.** Each layer is gathered twice, once for each pass, and its gradients are reduced once.
 # Without prefetch none of the gathers is hidden, because `before` waits for each of them. With
 # prefetch a part of their time lies under computation. Two parts cannot: the first gather of each
-# pass, which nothing precedes, and the time by which a gather takes longer than the layer before it
-# computes. On the machine on which this lab was written (two ranks on two cores), 27 to 55 % of the
-# gathers' time was hidden in four runs, and least while other programs were running.
+# pass, which nothing precedes, and the part of a gather's time that exceeds the computation time of
+# the preceding layer. On the machine on which this lab was written (two ranks on two cores), 27 to
+# 55 % of the gathers' time was hidden in four runs, the least while other programs were running.
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
 # on a core that could be computing, so the step gets shorter by less than the hidden time. On GPUs
@@ -467,7 +468,7 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 #   few MB too high, because the profiler does not see at once what the threads of Gloo release.)
 #
 # What the step adds does not depend on the number of layers, apart from the activations, whereas
-# all of DDP's bytes do. So the deeper the network, the more sharding saves.
+# all of DDP's bytes depend on it. So the deeper the network, the more sharding saves.
 #
 # The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
 # `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at
@@ -480,7 +481,7 @@ lab69.draw_memory(used, "Memory of one rank's tensors in a step")
 # </details>
 #
 # ## 8. What FSDP2 does differently
-# Your functions shard a layer as PyTorch's first FSDP does, `FullyShardedDataParallel`. FSDP2,
+# Your functions shard a layer as PyTorch's first FSDP, `FullyShardedDataParallel`, does. FSDP2,
 # `fully_shard`, also gathers and releases unit by unit, but shards in another way:
 #
 # | | this lab, and the first FSDP | FSDP2 |

@@ -2,10 +2,10 @@
 # # 70 Checkpoint and requeue
 #
 # A batch job often ends before its training run does, because its time is up, a node fails, or an
-# urgent job takes its place. Without a checkpoint, all work is lost. With a checkpoint that is
-# incomplete, the job goes on, but it silently becomes another training run, and a job that is
-# killed while it writes may lose the checkpoint, too. On many thousands of GPUs, such interruptions
-# happen several times a day.
+# urgent job takes its place. Without a checkpoint, all work is lost. With an incomplete checkpoint,
+# the job continues but silently becomes a different training run, and a job that is killed while it
+# writes may lose the checkpoint, too. On many thousands of GPUs, such interruptions happen several
+# times a day.
 #
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
 # let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
@@ -55,8 +55,8 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. What does an exact resume need?
-# In lab 40, rank 0 wrote the network and the optimizer into a file, which is called a
-# **checkpoint**. The question is whether this is enough to continue as if nothing had happened.
+# In lab 40, rank 0 wrote the network and the optimizer to a file, which is called a **checkpoint**.
+# The question is whether this is enough to continue as if nothing had happened.
 # `lab70.Training(comm)` is a data-parallel training run as in lab 30, with the parts that nearly
 # every real one has:
 #
@@ -67,9 +67,9 @@ patience = 60  # seconds after which a check calls a program stuck
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
 #
-# `state_dict()` returns the training run's own tensors and no copies, so write the file before the
-# next step changes them. The order of the data follows from the number of the epoch, so it does not
-# have to be saved.
+# `state_dict()` returns the training run's own tensors, not copies, so write the file before the
+# next step changes them. The order of the data follows from the epoch number, so it does not have
+# to be saved.
 #
 # *Dropout* sets some of the activations in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again.
@@ -217,9 +217,9 @@ predict.right(
 #   you believed to be finished is lost.
 #
 # ### Exercise 70.2 · Old or new, never between
-# `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). Whenever it is
-# killed, `path` contains either everything that it contained before, or all of `content`. Copy the
-# 9 lines in the right order. *(beginner)*
+# `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). No matter when it
+# is killed, `path` contains either everything that it contained before, or all of `content`. Copy
+# the 9 lines in the right order. *(beginner)*
 #
 # <details><summary>Hint 1: what is inside `with`</summary>
 #
@@ -407,12 +407,12 @@ check("70.4", interval, lost)
 # %% [markdown]
 # ### Predict
 # Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
-# (according to the paper of 2024), which is an mtbf of 3.1 hours. If we assume a save of 60 s,
-# Young's interval is then 19.3 minutes, and 10.4 % of the time is lost.
+# (according to the 2024 paper), which is an mtbf of 3.1 hours. If we assume a save of 60 s, Young's
+# interval is then 19.3 minutes, and 10.4 % of the time is lost.
 #
 # Now take an eighth of the GPUs, with the same time for a save. The failures of all GPUs add up, so
-# on n times fewer GPUs a failure is n times rarer. How many minutes is the interval, and how many
-# percent of the time are lost?
+# on n times fewer GPUs a failure is n times rarer. How many minutes is the interval, and what
+# percentage of the time is lost?
 
 # %%
 predict("70.4", minutes=..., percent=...)
@@ -526,7 +526,7 @@ predict("70.5", first_step=..., done_again=...)
 
 # %% [markdown]
 # ### Measure: killed and resumed
-# Each loss is recorded with all its bits, and compared with `==` to a training run without
+# Each loss is recorded to the last bit and compared, with `==`, to that of a training run without
 # interruption. The table has a row for each life of the job. This takes about 10 s. (The message
 # about the rank that died names a usual cause, but here the lab killed it. In a batch job no rank
 # is killed at this place, and you see one life.)
@@ -555,8 +555,8 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # [Slurm's](@slurm_sbatch) queue under the same number, and later starts again from the first line
 # of its script. The ranks find their checkpoint and continue.
 #
-# Shortly before the time of the job is up, Slurm sends **USR1** as a warning, the ranks save, and
-# the script requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not
+# Shortly before the job's time is up, Slurm sends **USR1** as a warning, the ranks save, and the
+# script requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not
 # handle, so they die without saving. (SIGKILL follows, 30 s later unless the site sets another
 # `KillWait`.) Four things can end the job:
 #
@@ -614,8 +614,8 @@ if outcome is not None:
 # **Explain.** The second life begins right after the last step of the first one. The signal came,
 # all ranks agreed, rank 0 saved, and no step was done twice. The third life begins right after a
 # multiple of 10, because SIGTERM ended the second life before it could save. The losses equal those
-# of an uninterrupted run, which the job made afterwards on the same nodes. The line that you looked
-# for is `scontrol requeue`, which runs if the ranks ended because they were asked to.
+# of an uninterrupted run that the job performed afterwards on the same nodes. The line that you
+# were looking for is `scontrol requeue`, which runs if the ranks ended because they were asked to.
 #
 # On your cluster, ask three questions:
 # - May a job requeue itself?
@@ -782,14 +782,15 @@ if ran is not None:  # in a batch job nobody is killed
 #
 # Keeping the global batch is not always the best choice. When a job *grows* from 2 to 200 ranks,
 # there is hardly any work left for each rank if the batch stays the same. In this case, rescale,
-# and increase the learning rate gradually over some hundred steps
+# and increase the learning rate gradually over a few hundred steps
 # ([lab 34](34_large_batch.ipynb)).
 #
 # Here the process was killed, which is noticed at once, because its kernel closes its connections.
 # When a node is unplugged, no connection is closed, and a silent node looks like a straggler. The
 # other ranks wait until a timeout, which is ten minutes with NCCL and half an hour with PyTorch's
 # Gloo, unless you set another value ([lab 72](72_hangs_and_failures.ipynb)). On Slurm, an elastic
-# job also needs `--no-kill` for `sbatch` and `srun`. Otherwise Slurm ends it with the lost node.
+# job also needs `--no-kill` for `sbatch` and `srun`. Otherwise Slurm ends it along with the lost
+# node.
 #
 # ## 8. Going further (optional): other systems
 # ### Who survives a lost rank?
@@ -809,7 +810,7 @@ if ran is not None:  # in a batch job nobody is killed
 # The kit runs only `torchrun`. Its Horovod has no servers for elastic jobs (`env/HOROVOD.md`), and
 # ULFM needs an MPI library that offers it, such as Open MPI 5 with `mpirun --with-ft ulfm`. In all
 # three systems, the state that only the lost rank had is gone, so a checkpoint, or a copy on
-# another rank, stays necessary.
+# another rank, is still necessary.
 #
 # ### Strangers
 # A rendezvous decides which processes become ranks, and ranks *unpickle* what they receive, which

@@ -381,7 +381,8 @@ check("00.3", pass_on)
 
 # %% [markdown]
 # Even if you sent first and received second, the check passed, because MPI accepts short messages
-# before the receiver asks for them. [Lab 20](20_ranks_and_messages.ipynb) shows the length from which this no longer works.
+# before the receiver asks for them. The optional part of [lab 20](20_ranks_and_messages.ipynb) finds the length from which this no
+# longer works.
 #
 # ### What you take away
 # - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,

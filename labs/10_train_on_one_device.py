@@ -150,9 +150,10 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # logits to the weights.
 #
 # **With respect to the logits of one image.** The loss is `-log(p[label])`, and `p[label]` is
-# `exp(z[label]) / sum(exp(z))`, so the loss is `log(sum(exp(z))) - z[label]`. The derivative of its first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
-# The second term subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0
-# elsewhere. Then the derivative is `p - y`.
+# `exp(z[label]) / sum(exp(z))`, so the loss is `log(sum(exp(z))) - z[label]`. The derivative of its
+# first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`. The second term
+# subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0 elsewhere. Then the
+# derivative is `p - y`.
 #
 # For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
 # derivative is (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
@@ -283,9 +284,9 @@ print(new_net())
 #
 # ### Predict
 # Suppose that only the multiply-adds for an image take time. How many times as long as the forward
-# pass does the backward pass take then? In each layer the forward pass has one matrix product, and the backward
-# pass has two: one for the gradient of the weights and one for the gradient of the layer's inputs.
-# The inputs of the first layer are the images, whose gradient is not needed.
+# pass does the backward pass take then? In each layer the forward pass has one matrix product, and
+# the backward pass has two: one for the gradient of the weights and one for the gradient of the
+# layer's inputs. The inputs of the first layer are the images, whose gradient is not needed.
 #
 # | layer | forward pass | backward pass, weights | backward pass, inputs |
 # |---|---|---|---|

@@ -314,9 +314,10 @@ check("11.2", make_step)
 #
 # ### Predict
 # A training step of the small network has some fifty operations. In eager execution, each of them
-# costs some 10 µs in Python before anything is computed. The arithmetic takes 0.2 ms in all (the
-# bar plot of [lab 10](10_train_on_one_device.ipynb) shows 0.1 to 0.3 ms), and we suppose that the two do not overlap. How many
-# times as fast is the step as a graph, if the graph takes no time in Python at all?
+# costs some 10 µs in Python before anything is computed. We suppose that the arithmetic takes 0.1
+# ms in all, and that the two do not overlap. (In [lab 10](10_train_on_one_device.ipynb) a whole step of this network took about 0.4
+# ms, a large part of which was overhead.) How many times as fast is the step as a graph, if the
+# graph takes no time in Python at all?
 
 # %%
 predict("11.2", eager_over_graph=...)  # a number
@@ -352,13 +353,14 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 
 # %% [markdown]
 # **Explain.** A graph saves the time that Python takes in each step. The prediction has 50 · 10 µs
-# = 0.5 ms in Python and 0.2 ms of arithmetic, so its ratio is (0.5 + 0.2) / 0.2 = 3.5. With 0.3 and
-# 0.1 ms of arithmetic it would be 2.7 and 6.
+# = 0.5 ms in Python and 0.1 ms of arithmetic, so its ratio is (0.5 + 0.1) / 0.1 = 6. With 0.2 ms of
+# arithmetic it would be 3.5.
 #
 # You should see a ratio of several times for the small network, and a ratio near 1 (for example,
-# 1.1) for the large one, where the arithmetic takes nearly all of the time. The ratios depend on
-# the machine, because a faster processor core shortens Python's part, and more cores shorten the
-# arithmetic. The measured call of a graph also has an overhead, which the prediction leaves out.
+# 1.1 to 1.3) for the large one, where the arithmetic takes nearly all of the time. The ratios
+# depend on the machine, because a faster processor core shortens Python's part, and more cores
+# shorten the arithmetic. An operation that takes more than 10 µs in Python makes the ratio larger,
+# and the overhead of calling a graph, which the prediction leaves out, makes it smaller.
 #
 # ## Graphs in other frameworks
 # In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and

@@ -357,10 +357,11 @@ else:
 #
 # <details><summary>Large machines</summary>
 #
-# ResNet-50 was trained in TensorFlow on 2,048 nodes of Frontera with **four processes on each
-# node** of 56 cores (TACC's user guide). Intel-Caffe trained it on up to 104,000 cores (Codreanu et
-# al., 2017). Its library for the gradients, MLSL, reserves some cores for communication (Sridharan
-# et al., 2018), as does its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/).
+# ResNet-50 was trained in TensorFlow with MVAPICH2 at 250,000 images/s on 2,048 nodes of Frontera,
+# with **four processes on each node** of 56 cores (TACC's user guide). Intel-Caffe trained it in 28
+# minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu et al., 2017). Its library
+# for the gradients, MLSL, reserves some cores for communication (Sridharan et al., 2018), as does
+# its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose them with `CCL_WORKER_AFFINITY`.
 # </details>
 #
 # ## Keep each rank on its cores
@@ -459,6 +460,9 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 #
 # Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
 # `SRUN_CPUS_PER_TASK`.
+#
+# To bind the single threads of a pool, set `OMP_PLACES=cores` and `OMP_PROC_BIND=close`. Without
+# Slurm, `numactl` binds a process to a NUMA node.
 # </details>
 #
 # ### What you take away

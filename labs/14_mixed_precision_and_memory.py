@@ -272,9 +272,9 @@ print(f"training loss of the last epoch: {last_losses}")
 # are rounded away. All three networks have the same layers and the same starting weights.
 #
 # ## What do 16 bits gain on this machine?
-# 16-bit numbers are faster only where the hardware has instructions for them and PyTorch's library
-# uses these instructions. Otherwise the numbers are converted to float32 and back. The instructions
-# exist in these processors:
+# Arithmetic with 16-bit numbers is faster only where the hardware has instructions for it and
+# PyTorch's library uses these instructions. Otherwise the numbers are converted to float32 and
+# back. The instructions exist in these processors:
 #
 # | | x86 CPUs with | ARM CPUs with | NVIDIA GPUs since |
 # |---|---|---|---|
@@ -343,7 +343,8 @@ predict.compare("14.2", **gains)
 # The second half of this lab is about bytes, and this is a good place for a break. A training step
 # needs memory for four things:
 #
-# - the **parameters** and their **gradients**, in float32 4 bytes each per parameter;
+# - the **parameters**, in float32 4 bytes each;
+# - their **gradients**, also 4 bytes per parameter;
 # - the **optimizer state**, with Adam two numbers or 8 bytes per parameter;
 # - the **activations**, which the forward pass saves for the backward pass.
 #
@@ -481,10 +482,10 @@ predict("14.4", outputs_at_peak=..., time_ratio=...)
 # %% [markdown]
 # ### Exercise 14.4 · Checkpoints
 # `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. Cut `net` into
-# `segments` of equal length (the last one may be shorter) and [checkpoint](../labs/GLOSSARY.md#checkpoint) each of them, including
-# the last. 4 lines. *(beginner)*
+# `segments` of equal length (the last one may be shorter) and apply `checkpoint` to each of them,
+# including the last. 4 lines. *(beginner)*
 #
-# For example, `checkpoint(net[3:6], x, use_reentrant=False)` checkpoints one segment that consists
+# For example, `checkpoint(net[3:6], x, use_reentrant=False)` [checkpoints](../labs/GLOSSARY.md#checkpoint) one segment that consists
 # of the layers 3, 4 and 5, because `net[3:6]` is a network of these layers. `-(-a // b)` is a / b,
 # rounded up.
 #

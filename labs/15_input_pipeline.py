@@ -240,9 +240,10 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # %% [markdown]
 # **Explain.** Reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer each, 66 ms in all. A
 # shard takes one open and 2.5 ms of transfer, 4.5 ms in all. You should see the ratio of the
-# control fall to about 1, although it transfers the same bytes. The gain therefore comes from the
-# opens that shards save. The control can be above 1, because your own machine, too, opens 32 files
-# more slowly than one, especially when it is busy.
+# control fall to about 0.7 to 1, although the bytes are the same as before. The gain therefore
+# comes from the opens that shards save. By the bytes alone, the control would be 5.7 / 7.7 = 0.74,
+# because an image takes up more bytes in a shard. It can also be above 1, because your own machine,
+# too, opens 32 files more slowly than one, especially when it is busy.
 #
 # For the same reason the framework Caffe can read its images from an LMDB, which is a key-value
 # store in one file. However, many processes that map one LMDB into memory slow each other down,
@@ -256,7 +257,9 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # Instead, the order of the shards is shuffled, which costs nothing, and the samples pass through a
 # **buffer**: fill it, yield a random one of its items, put the next item of the stream in its
 # place, and repeat. For example, a buffer that holds 0 0 1 may yield 0 and then takes the next
-# item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are mixed.
+# item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are mixed. (The
+# training runs of this lab measure time and not accuracy, so they shuffle only the order of the
+# shards and have no buffer.)
 #
 # <details><summary>How large must the buffer be?</summary>
 #
@@ -517,7 +520,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # process in which [MPI](../labs/GLOSSARY.md#MPI) may be running. With some MPI libraries on InfiniBand they may crash
 # (Horovod's [pull request 1824](https://github.com/horovod/horovod/pull/1824) and [issue 2898](https://github.com/horovod/horovod/issues/2898)). Use a
 # thread, as you did, or `multiprocessing_context="forkserver"`, which starts the workers from a
-# process without MPI.
+# process without MPI. This is better, but in issue 2898 such workers sometimes died, too.
 # </details>
 #
 # ## Many ranks, one storage
@@ -594,7 +597,7 @@ if ranks == 4:
 # On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system
 # at 2.5 TB/s (Oral et al., 2019). For each of its 27,648 GPUs this is 970 MB/s from the SSDs and 90
 # MB/s from the file system. Suppose that a GPU trains on 1,000 images per second, each of 110 kB
-# (round numbers that we chose). Which of the two storages is fast enough when all GPUs train?
+# (round numbers that we chose). Which of the two storages has enough bandwidth when all GPUs train?
 # <details><summary>Answer</summary>
 #
 # Only the SSDs. A GPU needs 110 MB/s, which is more than its share of the file system's bandwidth,

@@ -401,7 +401,7 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 #
 # Only if something other than your core moves it. A network interface card can. Between two ranks
 # on one machine a core has to copy the message, and this core is your own, inside a call of MPI.
-# [Lab 32](32_buckets_and_overlap.ipynb) measures that.
+# [Lab 36](36_progress.ipynb) measures that.
 # </details>
 #
 # ## Measure: what does a message cost?

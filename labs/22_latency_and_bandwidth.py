@@ -280,9 +280,9 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 #
 # The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
 # ping-pong does. The control has as many messages in flight but uses only one row. If its rate does
-# not fall, the cache was the reason. ([MPI](../labs/GLOSSARY.md#MPI) forbids two receives into the same buffer at the same
-# time, so your function has rows. `osu_bw` uses one buffer unless it is started with
-# `-b multiple`.)
+# not fall, the cache was the reason. (Two receives into the same buffer at the same time are
+# forbidden, so your function has rows. `osu_bw` uses one buffer unless it is started with `-b
+# multiple`.)
 # </details>
 #
 # ## Hockney's model
@@ -402,7 +402,7 @@ predict.compare("22.3", half_at_bytes=half)
 # bandwidth of the link.
 #
 # You can now read the columns of the programs from which most published numbers come. The [OSU
-# Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/) of Ohio State University measure an MPI (Message Passing
+# Micro-Benchmarks](https://mvapich.cse.ohio-state.edu/benchmarks/) of Ohio State University measure an [MPI](../labs/GLOSSARY.md#MPI) (Message Passing
 # Interface) library, and [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) measures [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
 # Library):
 #

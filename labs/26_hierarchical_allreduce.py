@@ -390,9 +390,13 @@ for nics, row in runs.items():
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #
-# The hierarchical allreduce of [Horovod](https://horovod.readthedocs.io) has two dimensions. [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective)
-# Communications Library) builds several rings instead, each of which leaves the node through
-# another NIC, as [lab 43](43_horovod_nccl2.ipynb) shows.
+# The hierarchical allreduce of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so has Sony's 2D-torus,
+# which trained ResNet-50 in 224 s (Mikami et al., 2018). IBM's PowerAI DDL (Distributed Deep
+# Learning) has more than two (Cho et al., 2017). [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) 6 offered both ways, two
+# levels for one NIC per node and two dimensions for several.
+#
+# [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) builds several rings instead, each of which can
+# leave the node through another NIC. In [lab 43](43_horovod_nccl2.ipynb) you read in its log which path each ring takes.
 #
 # ## Going further (optional)
 # The time stated for this lab does not include the following two parts, which take about 9 minutes.
@@ -486,6 +490,6 @@ for way, row in times.items():
 # ### Further reading
 # - H. Mikami et al., *[Massively Distributed SGD: ImageNet/ResNet-50 Training in a Flash](https://arxiv.org/abs/1811.05233)*, 2018. Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.
 # - X. Jia et al., *[Highly Scalable Deep Learning Training System with Mixed-Precision: Training ImageNet in Four Minutes](https://arxiv.org/abs/1807.11205)*, 2018. A hierarchical allreduce at Tencent, which trained on up to 2,048 GPUs.
-# - M. Cho et al., *[PowerAI DDL](https://arxiv.org/abs/1708.02188)*, 2017. PowerAI DDL, with rings in more than two dimensions.
+# - M. Cho et al., *[PowerAI DDL](https://arxiv.org/abs/1708.02188)*, 2017. IBM's PowerAI DDL, with rings in more than two dimensions.
 # - [Massively Scale Your Deep Learning Training with NCCL 2.4](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/). NCCL's trees, which treat the links inside a node and between nodes differently.
 # - [ChainerMN: Communicators](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html). The communicators of ChainerMN 6, and which it recommended for which node.

@@ -385,8 +385,9 @@ predict.right(
 # NICs are faster.
 #
 # In the flat ring more NICs do not help, because the ring leaves each node through only one of
-# them. ([NCCL](../labs/GLOSSARY.md#NCCL) builds several rings, each through another NIC.) For 4 B the number of NICs makes no
-# difference either, because latency is all of the time.
+# them. ([NCCL](../labs/GLOSSARY.md#NCCL), the NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library, builds several rings, each through
+# another NIC.) For 4 B the number of NICs makes no difference either, because latency is all of the
+# time.
 #
 # Why are eight NDR NICs less than four times as fast as one?
 # <details><summary>Answer</summary>
@@ -511,9 +512,10 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # is enough.
 #
 # ### Is the simulation right? A control
-# In 2017 Baidu published measured times of allreduces over Omni-Path. The next cell divides each of
-# them by the simulated time for the same number of bytes (row) on the same number of nodes
-# (column). The value 2, for example, means that the real allreduce took twice as long as ours.
+# In 2017 Baidu published measured times of allreduces over Omni-Path (DeepBench, with Intel's
+# library MLSL and Xeon Phi processors). The next cell divides each of them by the simulated time
+# for the same number of bytes (row) on the same number of nodes (column). The value 2, for example,
+# means that the real allreduce took twice as long as ours.
 
 # %%
 table = {}  # MB -> nodes -> published over simulated

@@ -52,7 +52,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # In [lab 30](30_average_gradients.ipynb) all [ranks](../labs/GLOSSARY.md#rank) finished the backward pass and then averaged all gradients. However, the
 # backward pass runs from the last layer to the first, so the gradient of the last layer is complete
 # when most of the computation is still to come. While layer 1 computes its gradient, the allreduce
-# of layer 2 can already be in progress, as in the lower [timeline](../labs/GLOSSARY.md#timeline) of the figure.
+# of layer 2 can already be in progress, as in the lower half of the figure.
 #
 # You will write three ways to average the gradients, (a) with one allreduce at the end, (b) layer
 # by layer, and (c) in buckets. Each of them is a function with this skeleton:
@@ -336,7 +336,9 @@ predict.compare(
 # - At the left end a bucket holds one layer, as in way (b). *Side by side* this is far faster than
 #   (a). *One after the other* it is slower than (a), because 58 overheads cost more than overlap
 #   can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give about 26 ms. The simulator finds 31 ms,
-#   so an allreduce of a whole layer costs more than our estimate.
+#   mainly because the 58 allreduces, simulated without any computation, take 28 ms and not the 17.7
+#   + 5.8 = 23.5 ms of our estimate. The bytes therefore take longer in 58 parts, or the overhead is
+#   larger than 0.1 ms.
 #
 # Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
 # often. If they are too large, the last bucket is large, too, and it is launched when no
@@ -450,7 +452,7 @@ for name, net in nets.items():
 # - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
 #   far less time, (a) loses little.
 # - A launched allreduce does not always make progress. [Lab 36](36_progress.ipynb) shows who moves a message on your
-#   machine while you compute, and [lab 44](44_timeline_and_fusion.ipynb) covers Horovod's timeline and settings.
+#   machine while you compute, and [lab 44](44_timeline_and_fusion.ipynb) covers Horovod's [timeline](../labs/GLOSSARY.md#timeline) and settings.
 #
 # ## Going further (optional): S-Caffe's two sides
 # This part takes about 25 minutes more.

@@ -78,9 +78,9 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # batch of 1,536. If the learning rate stays the same, each step covers the same distance as before,
 # and there are fewer steps, so the network falls behind.
 #
-# **Linear scaling** (2017) multiplies the learning rate by k if the batch is k times as large. One
-# step then covers about the same distance as k small steps. For example, a batch of 128 is four
-# times a batch of 32, so a rate of 0.01 becomes 0.04.
+# **Linear scaling** (Krizhevsky, 2014; Goyal and others, 2017) multiplies the learning rate by k if
+# the batch is k times as large. One step then covers about the same distance as k small steps. For
+# example, a batch of 128 is four times a batch of 32, so a rate of 0.01 becomes 0.04.
 #
 # A high rate is most harmful at the start of training, when the gradient changes its direction
 # quickly. A **gradual warm-up** therefore increases the rate to its peak during the first epochs.
@@ -226,9 +226,10 @@ print(
 #     local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)
 #     step  = local * (g + decay * w)
 #
-# The length of a step is then about `rate * trust` times the norm of the matrix, whatever the size
-# of its gradient. For example, if ‖w‖ = 8, ‖g‖ = 2 and there is no decay, a trust of 0.05 gives a
-# local rate of 0.2, and `step` has the length 0.4, which is 0.05 times 8.
+# The length of `step` is then about `trust` times the norm of the matrix, whatever the size of its
+# gradient. As in `sgd`, it is multiplied by the rate and added to the momentum. For example, if ‖w‖
+# = 8, ‖g‖ = 2 and there is no decay, a trust of 0.05 gives a local rate of 0.2, and `step` has the
+# length 0.4, which is 0.05 times 8.
 #
 # Write `lars`. Biases have a local rate of 1 and no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1
 # as well. Everything else is as in `sgd`. `np.linalg.norm(w)` computes the norm. 8 lines.
@@ -489,7 +490,8 @@ check("34.4", parallel_step)
 #
 # A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
 # [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients is computed for the links of a [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that
-# comes with these labs.
+# comes with these labs. The [speed-ups](../labs/GLOSSARY.md#speed-up) are therefore not those of a real machine. With a faster GPU
+# the allreduce would be a larger part of the step.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -563,8 +565,9 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # ### What you take away
 # - Multiplying the learning rate by k for a batch k times as large works for a few doublings and
 #   then breaks down. A rate that is kept falls behind earlier.
-# - LARS makes the step of each layer a fixed fraction of its weights, and LAMB does the same with
-#   Adam's step. Compare them with a control, such as Adam or a well-tuned SGD.
+# - LARS makes the step of each layer, before rate and momentum, a fixed fraction of the norm of its
+#   weights, and LAMB does the same with Adam's step before the rate. Compare them with a control,
+#   such as Adam or a well-tuned SGD.
 # - Average first, then compute norms. A step on p ranks is then the same as a step of one process.
 # - Images per second are not the goal. Ask for the time to a given accuracy over several seeds, and
 #   for the gain that each GPU contributes.

@@ -388,7 +388,8 @@ check("00.3", pass_on)
 
 # %% [markdown]
 # Even if you sent first and received second, the check passed, because MPI accepts short messages
-# before the receiver asks for them. Lab 20 shows the length from which this no longer works.
+# before the receiver asks for them. The optional part of lab 20 finds the length from which this no
+# longer works.
 #
 # ### What you take away
 # - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,

@@ -502,12 +502,12 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # When several ranks are timed, we therefore take the longest time of each step first, and then the
 # median over the steps. This is what `timing.measure(call, comm=comm)` does.
 #
-# With how many ranks is the job's median 15 ms?
+# What is the smallest number of ranks with which the job's median is 15 ms?
 #
 # <details><summary>Answer</summary>
 #
-# With 35 or more ranks, because 0.98³⁵ = 0.49, so more than half of the steps contain a
-# disturbance. With 34 ranks it is still 0.98³⁴ = 0.503.
+# It is 35, because 0.98³⁵ = 0.49, so more than half of the steps contain a disturbance. With 34
+# ranks it is still 0.98³⁴ = 0.503.
 # </details>
 #
 # ### What you take away

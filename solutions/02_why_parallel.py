@@ -416,8 +416,8 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # ### Scale-up and scale-out
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
 # fast links are: NVLink connects eight GPUs in a DGX H100, and 72 in a rack of GB200 NVL72.
-# **Scale-out** connects more nodes by a network, which is slower but has no such limit. Scale-out
-# reaches your bound first.
+# **Scale-out** connects more nodes by a network, which is slower but has no such limit. Your bound
+# limits scale-out first, because its network is the slower one.
 #
 # ## Half a page of history
 # | year | training run | time | GPUs |

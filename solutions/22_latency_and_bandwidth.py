@@ -301,9 +301,9 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 #
 # The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
 # ping-pong does. The control has as many messages in flight but uses only one row. If its rate does
-# not fall, the cache was the reason. (MPI forbids two receives into the same buffer at the same
-# time, so your function has rows. `osu_bw` uses one buffer unless it is started with
-# `-b multiple`.)
+# not fall, the cache was the reason. (Two receives into the same buffer at the same time are
+# forbidden, so your function has rows. `osu_bw` uses one buffer unless it is started with `-b
+# multiple`.)
 # </details>
 #
 # ## Hockney's model

@@ -437,9 +437,10 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # %% [markdown]
 # **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
 # rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
-# and β (568 kB). With rendezvous they cross later, between 1 and 3 MB. Each curve also separates
-# from its control at some size. Why does it, and why do the ring and the tree do so at different
-# sizes?
+# and β (568 kB). With rendezvous the plotted curves cross later, between 1 and 3 MB. (Between two
+# of the plotted sizes, at 0.5 to 0.8 MB, the ring is faster as well, because there only the tree's
+# messages are long enough to wait.) Each curve also separates from its control at some size. Why
+# does it, and why do the ring and the tree do so at different sizes?
 #
 # <details><summary>Answer</summary>
 #

@@ -320,7 +320,8 @@ tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raise
 # ### Measure: which broadcast is fastest at which size?
 # The next cell describes the machine on which we compare the broadcasts, a model of nodes with 16
 # K80 GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
-# nodes. The third column shows where each number comes from, and several are *estimates*.
+# nodes. The third column says whether a number was published, computed or estimated, and several
+# are *estimates*.
 
 # %%
 machine = virtual.machine(where)
@@ -517,7 +518,7 @@ for name, way in (
 # | the same, between nodes | up to 16.6 times | Awan, 2018 |
 # | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
 # | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | NCCL-based with an earlier broadcast | up to 2 times; VGG in CNTK 38 % | Awan, poster at SC17 |
+# | NCCL-based; compared with what is not stated | up to 2 times; VGG in CNTK 38 % | a poster, probably Awan's at SC17; in no paper that we found |
 # </details>
 #
 # ### What you take away

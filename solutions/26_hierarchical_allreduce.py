@@ -398,9 +398,13 @@ for nics, row in runs.items():
 # - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
 #   on this order.
 #
-# The hierarchical allreduce of [Horovod](@horovod) has two dimensions. NCCL (NVIDIA Collective
-# Communications Library) builds several rings instead, each of which leaves the node through
-# another NIC, as lab 43 shows.
+# The hierarchical allreduce of [Horovod](@horovod) has two dimensions, and so has Sony's 2D-torus,
+# which trained ResNet-50 in 224 s (Mikami et al., 2018). IBM's PowerAI DDL (Distributed Deep
+# Learning) has more than two (Cho et al., 2017). [ChainerMN](@chainermn) 6 offered both ways, two
+# levels for one NIC per node and two dimensions for several.
+#
+# NCCL (NVIDIA Collective Communications Library) builds several rings instead, each of which can
+# leave the node through another NIC. In lab 43 you read in its log which path each ring takes.
 #
 # ## Going further (optional)
 # The time stated for this lab does not include the following two parts, which take about 9 minutes.
@@ -494,6 +498,6 @@ for way, row in times.items():
 # ### Further reading
 # - [@mikami2018] Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.
 # - [@jia2018] A hierarchical allreduce at Tencent, which trained on up to 2,048 GPUs.
-# - [@cho2017] PowerAI DDL, with rings in more than two dimensions.
+# - [@cho2017] IBM's PowerAI DDL, with rings in more than two dimensions.
 # - [@nccl_trees] NCCL's trees, which treat the links inside a node and between nodes differently.
 # - [@chainermn] The communicators of ChainerMN 6, and which it recommended for which node.

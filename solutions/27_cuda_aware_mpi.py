@@ -478,7 +478,7 @@ predict.right("27.3", slow_rdma_bytes=max(by_rdma, default=0))
 #
 # Another technique is **GDRCopy**, with which the CPU itself copies to and from the memory of the
 # GPU. Such a copy starts at once, so libraries use it for short messages. In MVAPICH2-GDR, for
-# example, `MV2_GDRCOPY_LIMIT` sets the largest message for which it is used, by default 8192 bytes.
+# example, `MV2_GDRCOPY_LIMIT` sets the largest message for which it is used, nominally 8192 bytes.
 #
 # ### What you take away from the optional part
 # - The best chunk has √(na/r) bytes, and the minimum is flat.

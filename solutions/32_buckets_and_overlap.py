@@ -50,7 +50,7 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # In lab 30 all ranks finished the backward pass and then averaged all gradients. However, the
 # backward pass runs from the last layer to the first, so the gradient of the last layer is complete
 # when most of the computation is still to come. While layer 1 computes its gradient, the allreduce
-# of layer 2 can already be in progress, as in the lower timeline of the figure.
+# of layer 2 can already be in progress, as in the lower half of the figure.
 #
 # You will write three ways to average the gradients, (a) with one allreduce at the end, (b) layer
 # by layer, and (c) in buckets. Each of them is a function with this skeleton:
@@ -388,7 +388,9 @@ predict.compare(
 # - At the left end a bucket holds one layer, as in way (b). *Side by side* this is far faster than
 #   (a). *One after the other* it is slower than (a), because 58 overheads cost more than overlap
 #   can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give about 26 ms. The simulator finds 31 ms,
-#   so an allreduce of a whole layer costs more than our estimate.
+#   mainly because the 58 allreduces, simulated without any computation, take 28 ms and not the 17.7
+#   + 5.8 = 23.5 ms of our estimate. The bytes therefore take longer in 58 parts, or the overhead is
+#   larger than 0.1 ms.
 #
 # Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
 # often. If they are too large, the last bucket is large, too, and it is launched when no

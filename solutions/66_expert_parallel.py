@@ -668,7 +668,7 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 #
 # - *For 32 or 128 tokens* two hops are about three to four times as fast as the flat all-to-all,
 #   because a rank sends 7 + 7 messages in place of 63, one after the other. (The step between 8 and
-#   32 tokens comes from the eager limit, lab 22.)
+#   32 tokens comes from the eager limit, lab 20.)
 # - *For many tokens* the two come closer, because both bring the same bytes through the NICs. Only
 #   a row once per node saves bytes there.
 # - *The single node* is far faster at every size, although each of its ranks receives as many

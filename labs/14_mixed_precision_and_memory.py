@@ -485,9 +485,9 @@ predict("14.4", outputs_at_peak=..., time_ratio=...)
 # `segments` of equal length (the last one may be shorter) and apply `checkpoint` to each of them,
 # including the last. 4 lines. *(beginner)*
 #
-# For example, `checkpoint(net[3:6], x, use_reentrant=False)` [checkpoints](../labs/GLOSSARY.md#checkpoint) one segment that consists
-# of the layers 3, 4 and 5, because `net[3:6]` is a network of these layers. `-(-a // b)` is a / b,
-# rounded up.
+# For example, `checkpoint(net[3:6], x, use_reentrant=False)` does so for one segment, which
+# consists of the layers 3, 4 and 5, because `net[3:6]` is a network of these layers. `-(-a // b)`
+# is a / b, rounded up.
 #
 # <details><summary>Hint 1: where do the segments begin?</summary>
 #

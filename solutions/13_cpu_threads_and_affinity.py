@@ -358,7 +358,7 @@ else:
 # ResNet-50 was trained in TensorFlow on 2,048 nodes of Frontera with **four processes on each
 # node** of 56 cores (TACC's user guide). Intel-Caffe trained it on up to 104,000 cores (Codreanu et
 # al., 2017). Its library for the gradients, MLSL, reserves some cores for communication (Sridharan
-# et al., 2018), as does its successor [oneCCL](@oneccl).
+# et al., 2018), as does its successor [oneCCL](@oneccl) (`CCL_WORKER_AFFINITY` lists these cores).
 # </details>
 #
 # ## Keep each rank on its cores
@@ -456,7 +456,8 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 # so print the masks with `--cpu-bind=verbose,cores`.
 #
 # Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
-# `SRUN_CPUS_PER_TASK`.
+# `SRUN_CPUS_PER_TASK`. To bind the single threads of a pool, set `OMP_PLACES=cores` and
+# `OMP_PROC_BIND=close`.
 # </details>
 #
 # ### What you take away

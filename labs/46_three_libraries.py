@@ -11,7 +11,7 @@
 # In this lab we run one training script with every communication library that your machine offers,
 # and prove from Horovod's [timeline](../labs/GLOSSARY.md#timeline) that the job used the library that it asked for. We then turn
 # the measured times into the three numbers of a report, and use the bytes and the link to predict
-# the bounds between which the time of a step must lie.
+# the bounds between which the time of a step should lie.
 #
 # **After this lab you can** (1) say what each library needs, (2) prove from Horovod's timeline
 # which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), (3) measure images per second, efficiency, and the share of
@@ -588,6 +588,7 @@ for line in lab46.published():
 #
 # - **All hidden**: a step takes as long as the longer of computation and C, here 20 ms.
 # - **Nothing hidden**: a step takes as long as both together, here 28 ms.
+#
 # The first bound is out of reach if C is longer than the backward pass, because the [forward pass](../labs/GLOSSARY.md#forward-pass)
 # cannot hide communication. A real step may therefore be somewhat longer than the first bound even
 # if everything that can be hidden is hidden.
@@ -772,6 +773,10 @@ print(
 # What exceeds the 34 ms is not necessarily the library's own time, because the two nodes of a
 # tabletop share one machine's cores. So measure on a real cluster before you choose between
 # libraries there.
+#
+# With Gloo and MVAPICH2 the share is larger in strong scaling, as section 4 explains, but not with
+# MPICH (57 % weak, 55 % strong). The likely reason is that the ranks of a tabletop also wait for
+# cores.
 #
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. The paper compares Horovod over MVAPICH2-GDR and over NCCL, as this lab does.

@@ -435,8 +435,8 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # there?
 # <details><summary>Answer</summary>
 #
-# Mostly the speed-up. With 100 MB, the best speed-up is 14 at 25 Gb/s and 45 at 100 Gb/s, and both
-# are reached on 256 ranks.
+# Mostly the speed-up. With 100 MB, the sliders show a best speed-up of 14 at the full 25 Gb/s and
+# of 45 at 100 Gb/s, and both are reached on 256 ranks.
 #
 # On many ranks, the time for the bytes hardly depends on the number of ranks, so only work and
 # messages determine the best p. One more rank saves about 1/p² of the work, in seconds, and adds 2α
@@ -476,7 +476,9 @@ plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 40
 #
 # From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
 # grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
-# of the gradient.
+# of the gradient. [Gustafson's law](https://doi.org/10.1145/42411.42415) says the same of serial work: if it takes a
+# share s of the run on p ranks, the scaled speed-up is s + (1 − s) p, so the efficiency never falls
+# below 1 − s.
 #
 # Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs reach
 # 90 % of the ideal speed with ResNet-101 but only 68 % with VGG-16, which has three times as many
@@ -577,8 +579,8 @@ predict.compare(
 # have called this "slow communication".
 #
 # Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
-# ranks wait for the slowest, as with the dice of [lab 01](01_time_it_properly.ipynb). If the ranks share cores with other
-# programs, *communicate* may have grown as well.
+# ranks wait for the slowest, as in [lab 01](01_time_it_properly.ipynb). If the ranks share cores with other programs,
+# *communicate* may have grown as well.
 #
 # Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in the
 # last weak bar.

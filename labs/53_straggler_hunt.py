@@ -44,8 +44,8 @@ training_steps = 300  # of the digits' network in section 4; a multiple of 16
 # ## 1. The slowest of p
 # A **straggler** is a rank for which others wait. It does not have to be broken. Each rank's step
 # time varies a little, which is called **jitter**, and a synchronous step takes as long as the step
-# of the slowest rank. [Lab 01](01_time_it_properly.ipynb) showed with dice that among many ranks there is nearly always one that
-# takes long. Here we predict how long.
+# of the slowest rank. [Lab 01](01_time_it_properly.ipynb) showed with random disturbances that among many ranks there is nearly
+# always one that takes long. Here we predict how long.
 #
 # Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. If the times
 # follow a **normal** distribution, the slowest of p ranks lies above the mean by this number of
@@ -298,7 +298,7 @@ print("Images of each rank:", shown.images.tolist())
 #
 # | cause | what you see on the rank that waits least | where to look, and what helps |
 # |---|---|---|
-# | "slow disk" | its input takes longer than that of the others | read ahead, use local copies of the files ([lab 15](15_input_pipeline.ipynb)) |
+# | "slow disk" | its input takes longer than that of the others | read ahead ([lab 15](15_input_pipeline.ipynb)), use local copies of the files |
 # | "slow core" | it computes longer *for each image* | heat, a second job; exclude the node |
 # | "imbalance" | it computes longer, because it has more images | divide the batch evenly |
 # | "slow link" | its bytes leave slowly, so send takes longer | cable, switch; exclude the node |

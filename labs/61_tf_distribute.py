@@ -429,8 +429,9 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 # %% [markdown]
 # **Explain.** Begin with the column `kB an image`, which is a count and not a time. Servers send
 # twice the bytes of the ring of two, because every worker both fetches all variables and sends all
-# gradients. And the small VGG sends three times as many bytes per image as the small ResNet, no
-# matter what transfers them.
+# gradients. (With p workers the factor is p / (p − 1), and the cell counts it for your [ranks](../labs/GLOSSARY.md#rank).) And
+# the small VGG sends three times as many bytes per image as the small ResNet, no matter what
+# transfers them.
 #
 # The times are less reliable. All processes share this machine's cores, so expect low efficiencies
 # in all rows, and do not compare rows in which `steady` is False, whose times varied too much.
@@ -470,6 +471,9 @@ if len(frame):
 # their speed over this link, and the one that sends three times as many bytes loses more. In the
 # kit's own table, the small VGG keeps 8 % and the small ResNet 24 %.
 #
+# In the rows `servers, gRPC`, the efficiency uses the ring's `ms alone`, because a worker by itself
+# is not timed with servers. It compares processes of two runs, so trust it least.
+#
 # Is the link the reason? As a control, compute both shares for 2 Gb/s (with 15 ms, they would be 58
 # and 81 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
@@ -502,13 +506,14 @@ if len(frame):
 # | name | which library transfers the gradients | in TensorFlow |
 # |---|---|---|
 # | gRPC | only gRPC | since 0.8, the first distributed version (2016) |
-# | gRPC+X | gRPC coordinates, and X transfers: InfiniBand verbs, MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
+# | gRPC+X | gRPC coordinates, and X transfers: InfiniBand verbs (`grpc+verbs`), MPI, or GPUDirect RDMA (GDR) | 1.x, `tf.contrib` |
 # | no gRPC | Baidu's allreduce, over MPI | 1.x, `tf.contrib.mpi_collectives` |
 # | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
 #
 # In most of their configurations "no gRPC" was the fastest. You cannot observe this on CPUs with
-# TCP, so we only quote it. TensorFlow 2 removed gRPC+X together with `tf.contrib`. One X remains:
-# with GPUs, TensorFlow's ring can use [NCCL](../labs/GLOSSARY.md#NCCL), and gRPC then only connects the workers.
+# TCP, so we only quote it. TensorFlow 2 removed gRPC+X together with `tf.contrib`, so a server of
+# today's TensorFlow refuses `protocol="grpc+verbs"`. One X remains: with GPUs, TensorFlow's ring
+# can use [NCCL](../labs/GLOSSARY.md#NCCL), and gRPC then only connects the workers.
 #
 # ### What you take away
 # - A strategy determines where variables are. The same step runs under all strategies if the loss

@@ -78,7 +78,7 @@ print(
 #
 # - Empty lines and comments (lines whose first character after spaces is `#`) are first removed
 #   from both scripts.
-# - Then every line that is in only one of the scripts counts once.
+# - Then every line that has no partner in the other script, in the same order, counts once.
 # - A modified line counts twice, once as an old line and once as a new one, and so does a line that
 #   was moved. A newly indented line is a modified one.
 #
@@ -386,8 +386,7 @@ print(pandas.Series(rows, name="still in").to_frame().to_string())
 # - FSDP2 is made for models that do not fit on one device, and for such a model nothing else in the
 #   table matters.
 # - The latest release of Horovod is 0.28.1, from 2023.
-# - None of the five scripts continues when a rank's process dies. [Lab
-#   70](70_checkpoint_and_requeue.ipynb) shows what this takes.
+# - None of the five scripts continues when a rank's process dies. [Lab 70](70_checkpoint_and_requeue.ipynb) shows what this takes.
 #
 # ## 5. A benchmark by MLPerf's rule
 # The goal of training is an accuracy, not a number of images per second ([lab 34](34_large_batch.ipynb)).

@@ -665,8 +665,9 @@ for name, bandwidth in links.items():
 #   computation.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 # - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
-#   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries.
-#   With grouped-query attention, even an exposed allgather costs little.
+#   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries
+#   and there are more than two ranks. With grouped-query attention, even an exposed allgather costs
+#   little.
 #
 # ## Going further (optional): the backward pass
 # For training we need the gradients of the queries, keys and values. Let *P* = exp(*s* −

@@ -3,10 +3,9 @@
 # # 69 FSDP from the inside
 #
 # Fully Sharded Data Parallel ([FSDP](../labs/GLOSSARY.md#FSDP)) trains networks that do not fit into one GPU, and from the
-# outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or
-# wastes half of the step on communication, however, you have to know what happens inside: when the
-# parameters of a layer exist, who frees them, and which messages are in flight while the GPU
-# computes.
+# outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or wastes half of the step on
+# communication, however, you have to know what happens inside: when the parameters of a layer
+# exist, who frees them, and which messages are in flight while the GPU computes.
 #
 # In this lab we build FSDP for a stack of layers: the gather before a layer's use, the release
 # after it, the [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the [gradients](../labs/GLOSSARY.md#gradient), and the prefetch. We check its results against one

@@ -500,9 +500,9 @@ predict.compare(
 # cores.
 #
 # The curves for bits and for the top k fall with more ranks, because each rank expands the messages
-# of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take as many
-# bytes as the ring, and then no link is slow enough. The curve for float16 does not fall, because a
-# rank converts n values however many ranks there are.
+# of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take at least as
+# many bytes as the ring, and then no link is slow enough. The curve for float16 does not fall,
+# because a rank converts n values however many ranks there are.
 #
 # Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper: a rank receives
 # its chunk from all ranks in bits, and sends the mean in bits. This takes 2(p - 1)/p · n/8 bytes,

@@ -147,7 +147,7 @@ axes = {
     "ylabel": "computation and allreduce (ms)",
     "logx": True,
 }
-plots.lines(curves, title="A Test at least once per step hides most of the allreduce", **axes)
+plots.lines(curves, title="About one Test per step hides most of the allreduce", **axes)
 predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_4_ms=carried[4])
 
 # %% [markdown]

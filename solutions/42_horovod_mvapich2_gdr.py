@@ -223,7 +223,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
-# guide](@mvapich2_gdr), sections 9.4 and 13.7).
+# guide](@mvapich2_gdr), sections 9.4 and 13.7). The policy `MV2_CPU_BINDING_POLICY=hybrid` keeps
+# this choice, and Horovod still gets MULTIPLE, because each rank is bound to several cores. It
+# needs `MV2_THREADS_PER_PROCESS`, the number of cores for each rank.
 # </details>
 #
 # ## The command that starts a job
@@ -267,6 +269,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | srun's `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
 # | mpirun_rsh's `-export-all` | ranks on other nodes do not get your environment |
 # | mpirun_rsh's `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
+#
+# With MVAPICH2-GDR, `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster
+# (lab 27). The guide says about Horovod: "do not use the LD_PRELOAD option".
 # </details>
 #
 # ### Exercise 42.2 · Write the command, and start it
@@ -621,7 +626,8 @@ for library in libraries.values():
 # ## Going further (optional): two nodes
 # `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and `make tabletop` starts two
 # nodes on this machine for it. Its timelines prove which library performed the allreduce between
-# the nodes.
+# the nodes. `make results` names the file with the job's output, whose lines contain the
+# operations, such as `MPI_ALLREDUCE`.
 #
 # ### Further reading
 # - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13

@@ -46,8 +46,7 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # Horovod has two tasks, and it can use a different library for each of them:
 #
 # - Its **controller** determines which tensors are ready on all ranks, by exchanging short messages
-#   between the hosts. It uses MPI or Gloo, a library for
-#   collectives over TCP.
+#   between the hosts. It uses MPI or Gloo, a library for collectives over TCP.
 # - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
 #   for it, and for tensors on CPUs they use MPI or Gloo.
 #
@@ -77,11 +76,11 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
-# The kit contains excerpts of real logs, and the next cell names the five jobs that they come from.
-# Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves (GPUDirect
-# RDMA, `cards_read_gpus`), and in how many do GPUs of one host communicate through the host's
-# memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show whether it
-# was used.
+# The kit contains excerpts of real logs, and the next cell names five of the jobs that they come
+# from. Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves
+# (GPUDirect RDMA, `cards_read_gpus`), and in how many do GPUs of one host communicate through the
+# host's memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show
+# whether it was used.
 
 # %%
 jobs_shown = {  # what the job was: its log

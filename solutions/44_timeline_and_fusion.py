@@ -597,9 +597,10 @@ if "alpha" in last:
 # default in one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was never faster
 # than the default.
 #
-# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` requests one algorithm inside a node and another between nodes
-# (lab 26), but a Horovod without operations for GPUs silently ignores it (`operations.cc`, 0.28.1).
-# If it works, the timeline contains `NCCL_REDUCESCATTER`.
+# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
+# inside a node and another between nodes (lab 26), but a Horovod without operations for GPUs
+# silently ignores both (`operations.cc`, 0.28.1). If they work, the timeline contains
+# `NCCL_REDUCESCATTER` or `MPI_CROSS_ALLGATHER`.
 #
 # ### Further reading
 # - [@horovod_timeline] All activities of a timeline and how to view it in a browser.

@@ -306,8 +306,8 @@ predict("51.2", times_as_fast=1.5)
 # `lab51.buckets(sizes, limit)` plans buckets much as in lab 32. It begins with the last layer,
 # because the backward pass computes its gradient first. But `limit` is an upper bound here: a new
 # bucket begins when the next gradient would not fit, while in lab 32 a bucket ends after it has
-# become full. `exchange` copies the gradients of a bucket into one vector,
-# calls `link.sum` **once** for it, and copies the sums back **into** the same tensors.
+# become full. `exchange` copies the gradients of a bucket into one vector, calls `link.sum`
+# **once** for it, and copies the sums back **into** the same tensors.
 
 
 # %%
@@ -501,10 +501,10 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # µs against 197 µs for `torch-gloo`) and for 256 MiB (0.12 s against 0.21 s).
 #
 # On GPUs, the kit's reference has no numbers, and published ones disagree. In Horovod's README of
-# 2017, VGG-16 on 16 GPUs is about twice as fast with NCCL as with MPI on the host, but Inception V3
-# is slightly slower. Ohio State reports that the allreduce of MVAPICH2-GDR is 5 to 17 times as fast
-# as that of NCCL 2 for small and medium vectors, and takes 29 % less time for large ones (Awan et
-# al., 2019).
+# 2017, VGG-16 on 16 GPUs is 2.1 times as fast with NCCL as with MPI on the host if both use TCP
+# (2.9 times with RDMA, lab 46), but Inception V3 is slightly slower. Ohio State reports that the
+# allreduce of MVAPICH2-GDR is 5 to 17 times as fast as that of NCCL 2 for small and medium vectors,
+# and takes 29 % less time for large ones (Awan et al., 2019).
 #
 # Which rows of your own table should decide, and when is one runtime enough?
 #

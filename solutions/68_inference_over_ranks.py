@@ -16,8 +16,8 @@
 # **After this lab you can** (1) write attention with a KV cache and prove that it chooses the same
 # tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two allreduces
 # of a tensor-parallel layer, (4) decide between replicas and tensor parallelism for given devices,
-# (5) write the step of a scheduler for continuous batching, and (6) say what a separate pool of
-# devices for prefill changes.
+# (5) write the step of a scheduler for continuous batching, and (6, optional) say what a separate
+# pool of devices for prefill changes.
 #
 # ![A request on a time axis: a prefill computes all positions of the prompt at once and gives the first token, then each step of decode gives one token. The KV cache grows by one position in each step](68_request.svg)
 #

@@ -776,21 +776,19 @@ if ran is not None:  # in a batch job nobody is killed
 # %% [markdown]
 # **Explain.** The failure cost the steps since the last checkpoint, and the one that was being
 # computed. The rank that continues is a new process, although nothing was wrong with the old one.
-# All samples in the final weights are different, so none was lost or repeated, and the losses are
-# those of the control, although two different groups of ranks computed them. A single number for
-# the position in the data made this possible.
+# All samples in the final weights are different, so none was repeated. None was lost either,
+# because the losses are those of the control, although two different groups of ranks computed them.
+# A single number for the position in the data made this possible.
 #
 # Keeping the global batch is not always the best choice. When a job *grows* from 2 to 200 ranks,
 # there is hardly any work left for each rank if the batch stays the same. In this case, rescale,
-# and increase the learning rate gradually over a few hundred steps
-# ([lab 34](34_large_batch.ipynb)).
+# and increase the learning rate gradually over a few hundred steps (lab 34).
 #
 # Here the process was killed, which is noticed at once, because its kernel closes its connections.
 # When a node is unplugged, no connection is closed, and a silent node looks like a straggler. The
 # other ranks wait until a timeout, which is ten minutes with NCCL and half an hour with PyTorch's
-# Gloo, unless you set another value ([lab 72](72_hangs_and_failures.ipynb)). On Slurm, an elastic
-# job also needs `--no-kill` for `sbatch` and `srun`. Otherwise Slurm ends it along with the lost
-# node.
+# Gloo, unless you set another value (lab 72). On Slurm, an elastic job also needs `--no-kill` for
+# `sbatch` and `srun`. Otherwise Slurm ends it along with the lost node.
 #
 # ## 8. Going further (optional): other systems
 # ### Who survives a lost rank?
@@ -800,12 +798,17 @@ if ran is not None:  # in a batch job nobody is killed
 # |---|---|---|
 # | `torchrun` | the agents, but no rank | read a checkpoint, in new ranks |
 # | [Horovod Elastic](@horovod_elastic) | the other ranks, with a copy of the state in memory | call `state.commit()` often, and train from `state` |
-# | MPI with [ULFM](@ulfm), user-level failure mitigation | the other ranks | handle the error, and make a communicator without the failed ranks (`MPI_Comm_shrink`) |
+# | MPI with [ULFM](@ulfm), user-level failure mitigation | the other ranks | handle the error (`MPI_Comm_revoke` interrupts ranks that have not noticed it), agree (`MPI_Comm_agree`), and make a communicator without the failed ranks (`MPI_Comm_shrink`) |
 #
 # In Horovod Elastic, one of two exceptions tells a rank what has happened. After
 # `HorovodInternalError` a step was interrupted in its middle, so all ranks return to the last copy.
 # After `HostsUpdatedInterrupt` a node has come or will go, and all ranks are between the same two
-# steps, so nothing has to be undone.
+# steps. If they look for new nodes only in `state.commit()`, which makes the copy first, nothing
+# has to be undone.
+#
+# Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`, where the
+# script prints a line such as `node7:4` for each node. `ElasticSampler` divides the data anew when
+# the number of ranks changes.
 #
 # The kit runs only `torchrun`. Its Horovod has no servers for elastic jobs (`env/HOROVOD.md`), and
 # ULFM needs an MPI library that offers it, such as Open MPI 5 with `mpirun --with-ft ulfm`. In all
@@ -825,10 +828,10 @@ if ran is not None:  # in a batch job nobody is killed
 #
 # ### In pieces, and in the background
 # In this lab, rank 0 writes for all ranks. With FSDP (fully sharded data parallel), rank 0 does not
-# even have the whole network. PyTorch's [distributed checkpoint](@pytorch_dcp)
-# ([lab 60](60_ddp_and_fsdp.ipynb)) lets each rank write its own shards, and `async_save` returns as
-# soon as the state has been copied. Use a new folder for each checkpoint, because in a folder with
-# an older one, PyTorch 2.13 removes the old `.metadata` before it renames the new one.
+# even have the whole network. PyTorch's [distributed checkpoint](@pytorch_dcp) (lab 60) lets each
+# rank write its own shards, and `async_save` returns as soon as the state has been copied. Use a
+# new folder for each checkpoint, because in a folder with an older one, PyTorch 2.13 removes the
+# old `.metadata` before it renames the new one.
 #
 # ### What this lab does not show
 #

@@ -9,7 +9,8 @@
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
 # collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
-# number). At the end, two tables list further failures and the tools that give evidence of them.
+# number). At the end, a table lists further failures, and two more list the tools that give
+# evidence of them.
 #
 # **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
 # the first collective call that does not match the calls of the other ranks, (3) train on uneven
@@ -105,7 +106,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #
 # | on the line with | what was broken | how to fix it |
 # |---|---|---|
-# | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk (lab 15) |
+# | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk |
 # | `print` | no program reads the log any more, and the pipe is full | give each rank a log file of its own |
 # | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
@@ -265,9 +266,9 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 #
 # **Then, let the ranks agree.** The check calls `agree(batch)` on each rank, for each batch in
 # turn, and gives `train` what it returns. `everybody`, the list of all ranks' batches, is given.
-# Return a new dict that is the same on all
-# ranks. Its `"loss"` is the largest loss of all ranks, and its `"statistics"` are all statistics
-# that at least one rank wants, once each, in alphabetical order. About 2 lines.
+# Return a new dict that is the same on all ranks. Its `"loss"` is the largest loss of all ranks,
+# and its `"statistics"` are all statistics that at least one rank wants, once each, in alphabetical
+# order. About 2 lines.
 #
 # *(intermediate)*
 #

@@ -1,9 +1,9 @@
-"""Batch jobs from a notebook or the command line: submit, wait, read the records. Lab 42 uses it
+"""Batch jobs from a notebook or the command line: submit, wait, read the records. Lab 36 uses it
 first.
 
     job = cluster.submit("42", nodes=2)     # needs Slurm; `make tabletop` starts one here
     job.wait()                              # a line that says how it stands
-    frame = job.records("allreduce")        # what it measured, as a table
+    frame = job.records("step")             # what it measured, as a table
 
 What a job is asked for beyond its batch script stands in slurm/sites/SITE.sh and nowhere else.
 

@@ -395,8 +395,8 @@ for nics, row in runs.items():
 #   good for short vectors.
 # - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
 #   the fastest for long vectors; with one they are about as fast as the flat ring.
-# - A flat ring in the order of the nodes is hard to beat where a node has one NIC, but it depends
-#   on this order.
+# - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one NIC,
+#   but it depends on this order.
 #
 # The hierarchical allreduce of [Horovod](@horovod) has two dimensions, and so has Sony's 2D-torus,
 # which trained ResNet-50 in 224 s (Mikami et al., 2018). IBM's PowerAI DDL (Distributed Deep

@@ -72,17 +72,16 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # 41.2, which `make solve LAB=41 EX=41.1` and the same command with `EX=41.2` write into your
 # notebook.*
 #
-# ## Five additions, in two styles
-# In lab 40 a script for many ranks needed six changes: five additions, and a learning rate for the
-# global batch. Both styles multiply the learning rate by the number of ranks (41.3 and 41.4), and
-# make the additions in these ways:
+# ## Six changes, in two styles
+# In lab 40 a script for many ranks needed six changes. This lab makes the same six in both styles:
 #
-# | addition | in a loop with `GradientTape` | in Keras' `fit` |
+# | change | in a loop with `GradientTape` | in Keras' `fit` |
 # |---|---|---|
 # | a device for each rank | `begin` (exercise 41.1) | the same |
 # | images for each rank | `my_part` (41.1) | the same |
 # | an equal start | `begin_equal` (41.2) | a callback (41.4), which comes late, or `begin_equal` |
 # | averaged gradients | a tape around the tape (41.3) | an optimizer around the optimizer (41.4) |
+# | a learning rate for the global batch | multiplied by the number of ranks (41.3) | the same (41.4) |
 # | one report, one file | an allreduce of the losses; rank 0 saves | a second callback; rank 0 saves |
 #
 # ## The training step for one process

@@ -26,8 +26,8 @@ THREAD_VARIABLES = (
     "TF_NUM_INTRAOP_THREADS",
     "TF_NUM_INTEROP_THREADS",
 )
-# MPICH's: a rank that has polled so many times in vain sleeps for a moment. See its list of
-# variables, doc/wiki/cvar.md, and src/mpid/ch4/src/ch4_progress.h.
+# MPICH's: a rank that has polled so many times in vain sleeps for a moment (usleep(1)), as the
+# library's own descriptions of these two variables say.
 _SLEEP_WHILE_WAITING = {
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1024",
@@ -227,7 +227,7 @@ def sharing_variables(ranks: int) -> dict[str, str]:
     """What MPICH needs where so many ranks of this host share fewer cores; {} where each has one.
 
     A rank that waits for a message polls, and keeps its core until the system takes it away, some
-    ms later; so long waits the rank that would send. Where each rank has a core, sleeping would
+    ms later. The rank that would send has to wait for the core until then. Where each rank has a core, sleeping would
     only make messages slower.
     """
     return dict(_SLEEP_WHILE_WAITING) if ranks > world.cores() else {}

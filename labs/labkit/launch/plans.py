@@ -227,8 +227,8 @@ def sharing_variables(ranks: int) -> dict[str, str]:
     """What MPICH needs where so many ranks of this host share fewer cores; {} where each has one.
 
     A rank that waits for a message polls, and keeps its core until the system takes it away, some
-    ms later. The rank that would send has to wait for the core until then. Where each rank has a core, sleeping would
-    only make messages slower.
+    ms later. The rank that would send has to wait for the core until then. Where each rank has a
+    core, sleeping would only make messages slower.
     """
     return dict(_SLEEP_WHILE_WAITING) if ranks > world.cores() else {}
 

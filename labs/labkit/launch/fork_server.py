@@ -7,6 +7,7 @@ for a while.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib.util
@@ -149,6 +150,7 @@ def warm(modules: list[str]) -> None:
     """Import what ranks will need, with the noise off."""
     from labkit import noise
 
+    gc.disable()  # it would look for garbage all through the imports, a sixth of their time
     noise.silence()
     for name in modules:
         importlib.import_module(name)
@@ -158,8 +160,12 @@ def warm(modules: list[str]) -> None:
         importlib.util.find_spec("mpi4py.MPI")
     for finalizer in weakref.finalize._registry:
         finalizer.atexit = False  # a fork need not take apart PyTorch's tables of operators
+    if "torch._dynamo" in sys.modules:
+        # At its end, each fork would import what prints a table of compilations, a fifth of its time.
+        atexit.unregister(sys.modules["torch._dynamo.utils"].dump_compile_times)
     gc.collect()
     gc.freeze()  # collections in the forks would copy all pages
+    gc.enable()
 
 
 def main(address: str, path: str, *modules: str) -> None:

@@ -10,23 +10,23 @@
 # travel to their experts and back. The router decides only during the step, so nobody knows in
 # advance how many bytes a rank will send, or whether one rank will get most of the work.
 #
-# In this lab we build a mixture-of-experts layer: a top-k router, capacities, and the two exchanges
-# around the experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We prove that it
-# trains as one process does, compare it with a layer whose experts are all cut as in lab 64, and
-# find the link that limits it. An optional last part (about 20 minutes more) chooses a layout for
-# DeepSeek-V3.
+# In this lab we build a mixture-of-experts layer: a top-k router, and the two exchanges around the
+# experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We prove that it trains as one
+# process does, and compare it with a layer whose experts are all cut as in lab 64. Three optional
+# parts follow: experts that drop tokens (about 10 minutes more), the link that limits the exchanges
+# (10 minutes), and a layout for DeepSeek-V3 (20 minutes).
 #
-# **After this lab you can** (1) write a router, its load-balancing loss and its capacity, (2) write
-# dispatch and combine, and test that they compute what one device does, (3) say what imbalance
-# costs, (4) compare expert parallelism with tensor parallelism in bytes, time and memory, and (5)
-# explain which link decides, and how an all-to-all in two hops helps.
+# **After this lab you can** (1) write a router and its load-balancing loss, (2) write dispatch and
+# combine, and test that they compute what one device does, (3) say what imbalance costs, (4)
+# compare expert parallelism with tensor parallelism in bytes, time and memory, and (5, in the
+# optional parts) explain which link decides, and how an all-to-all in two hops helps.
 #
 # ![Two ranks with two experts each: the router chooses an expert for each token, dispatch brings the token to the rank of that expert, combine brings the result back](66_layer.svg)
 #
 # *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, and
 # the lengths of their messages depend on what the router has chosen.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 21, 26, 62, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 21, 26, 62, 64
 
 # %%
 import math
@@ -38,7 +38,7 @@ import torch
 import virtual
 from labkit import check, hint, lab, launch, plots, predict, record
 from support import lab66
-from torch.nn.functional import gelu, linear, one_hot
+from torch.nn.functional import one_hot
 
 lab.start("66_expert_parallel")
 
@@ -128,67 +128,7 @@ def balance_loss(scores, experts):
 check("66.1", route, balance_loss)
 
 # %% [markdown]
-# ## 2. Capacity
-# What happens if too many tokens choose the same expert? Memory is often allocated before the
-# tokens come, and all ranks wait for the busiest one. [GShard](@lepikhin2020) and Switch
-# Transformers therefore gave each expert a **capacity**, the number of choices that it accepts:
-#
-# $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
-#
-# The brackets mean that the result is rounded up: 10 tokens with k = 2 make 20 choices, so with 8
-# experts and a **capacity factor** of 1 each expert accepts 3, because 20/8 = 2.5. T counts the
-# tokens of one rank, since each of the p ranks drops tokens independently before it sends. An
-# expert may therefore receive up to p times its capacity.
-#
-# Choices beyond the capacity are **dropped**: the expert does not see this token, and its part of
-# the weighted sum is missing. The token itself survives, because a transformer adds the layer's
-# result to what entered it.
-#
-# The position decides which choices are dropped: first come, first served. If experts 1, 0, 1, 1, 0
-# are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
-# the third for expert 1.
-#
-# ### Exercise 66.2 · Capacity and dropped tokens
-# Write both functions. `math.ceil(x)` rounds up. `one_hot(experts, count)` has a row for each
-# choice, with a 1 in the column of its expert, and `tensor.cumsum(dim=0)` adds up along columns.
-# What does the running sum of a choice's own column say? 1 line, and about 3 lines.
-# *(intermediate)*
-#
-# <details><summary>Hint 1: which place in the queue?</summary>
-#
-# The running sum in the column of its expert is 1 for the first choice of this expert, 2 for the
-# second, and so on.
-# </details>
-# <details><summary>Hint 2: nearly the answer</summary>
-#
-# `places = one_hot(experts, count).cumsum(dim=0)`, and `places[range(len(experts)), experts]`
-# selects from each row the column of its expert.
-# </details>
-
-
-# %%
-def capacity_of(tokens, k, count, factor):
-    """How many choices each of `count` experts accepts, for so many tokens with k experts each."""
-    ### BEGIN SOLUTION
-    return math.ceil(factor * k * tokens / count)
-    ### END SOLUTION
-
-
-def kept(experts, count, capacity):
-    """experts: (choices,), in the order of positions. Returns for each True, or False if it is
-    dropped."""
-    ### BEGIN SOLUTION
-    places = one_hot(experts, count).cumsum(dim=0)
-    own = places.gather(1, experts[:, None])[:, 0]
-    return own <= capacity
-    ### END SOLUTION
-
-
-# %%
-check("66.2", capacity_of, kept)
-
-# %% [markdown]
-# ## 3. Rows that travel
+# ## 2. Rows that travel
 # Now the experts are distributed: for p ranks, rank 0 has the first E/p experts, rank 1 the next
 # E/p, and so on. This is **expert parallelism**. Tokens are distributed as in data parallelism, so
 # each rank has tokens of its own. How do they reach their experts?
@@ -208,7 +148,7 @@ check("66.2", capacity_of, kept)
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the two lists of counts swapped.
 #
-# ### Exercise 66.3 · Exchange and its gradient
+# ### Exercise 66.2 · Exchange and its gradient
 # Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r,
 # and `received[r]` the number from rank r. As in lab 64, `backward` returns one value for each
 # argument of `forward`. About 4 lines. *(intermediate)*
@@ -259,7 +199,7 @@ class Exchange(torch.autograd.Function):
 
 
 # %%
-check("66.3", exchange, Exchange)
+check("66.2", exchange, Exchange)
 
 # %% [markdown]
 # ### Dispatch and combine
@@ -282,7 +222,7 @@ check("66.3", exchange, Exchange)
 # the order in which the rows were sent. `combine` puts them back in the order of the choices,
 # multiplies them by their weights, and adds them up for each token.
 #
-# ### Exercise 66.4 · Dispatch and combine
+# ### Exercise 66.3 · Dispatch and combine
 # Complete both functions. You need these calls:
 # - To sort, use `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
 #   their order.
@@ -342,46 +282,30 @@ def combine(comm, done, weights, token, tokens, way_back):
 
 
 # %%
-check("66.4", dispatch, combine)
+check("66.3", dispatch, combine)
 
 # %% [markdown]
 # ### The layer, put together
-# The next cell combines your functions. `moe` routes the tokens, dispatches them, calls
-# `by_experts`, which applies each expert to the rows that came for it, and combines the results.
-# Without a capacity factor nothing is dropped, and this is how the lab trains it.
+# The next cell combines your functions. `moe` routes the tokens, dispatches them, applies to each
+# row the expert that it came for (`lab66.by_experts`), and combines the results.
 
 
 # %%
-def by_experts(arrived, arriving, own):
-    """Apply to each row the expert that it came for. own: (up, down) of this rank's experts."""
-    numbers = torch.arange(arriving.shape[1], device=arriving.device).repeat(len(arriving))
-    expert_of_row = numbers.repeat_interleave(arriving.flatten())
-    done = torch.zeros_like(arrived)
-    for number, (up, down) in enumerate(own):
-        places = (expert_of_row == number).nonzero()[:, 0]
-        done = done.index_add(0, places, linear(gelu(linear(arrived[places], up)), down))
-    return done
-
-
-def moe(comm, x, scores, own, k, factor=None):
-    """An MoE layer. x: this rank's tokens; scores: what the router gives them."""
-    count = scores.shape[1]
+def moe(comm, x, scores, own, k):
+    """An MoE layer. x: this rank's tokens; scores: what the router gives them; own: (up, down) of
+    each of this rank's experts."""
     weights, experts = (both.flatten() for both in route(scores, k))
     token = torch.arange(len(x), device=x.device).repeat_interleave(k)
-    if factor is not None:
-        stays = kept(experts, count, capacity_of(len(x), k, count, factor))
-        weights, experts, token = weights[stays], experts[stays], token[stays]
-    arrived, arriving, way_back = dispatch(comm, x[token], experts, count)
-    done = by_experts(arrived, arriving, own)
+    arrived, arriving, way_back = dispatch(comm, x[token], experts, scores.shape[1])
+    done = lab66.by_experts(arrived, arriving, own)
     return combine(comm, done, weights, token, len(x), way_back)
 
 
 # %% [markdown]
 # ### Predict
-# We now train the layer with 16 experts and k = 2 on Python's own source, first without the
-# load-balancing loss, then with α = 0.01, which Switch Transformers used, and with α = 0.1. How
-# many times the mean load does the busiest expert have in the last ten steps, without the loss and
-# with α = 0.1? 1 would be even, and 8 is the most that is possible (why?).
+# We now train the layer with 16 experts and k = 2 on Python's own source, without the
+# load-balancing loss and with α = 0.1. How many times the mean load does the busiest expert have in
+# the last ten steps, in both cases? 1 would be even, and 8 is the most that is possible (why?).
 
 # %%
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
@@ -407,35 +331,25 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # only the tokens of their own rank.
 # </details>
 #
-# The next cell prints a column for each α, and the plot after it shows how the load of the busiest
-# expert develops. If each rank has its own GPU, the tensors stay there and NCCL sends them (lab
-# 64). This takes about 40 s.
+# The plot shows how the load of the busiest expert develops. If each rank has its own GPU, the
+# tensors stay there and NCCL sends them (lab 64). This takes about 25 s.
 
 # %%
 size = min(launch.ranks_here(2), 2)
-ways = {"α = 0": 0.0, "α = 0.01": 0.01, "α = 0.1": 0.1}
+ways = {"α = 0": 0.0, "α = 0.1": 0.1}
 net = lab66.Net(count, chosen, tokens, steps, parts=size)
 functions = lab66.Functions(moe, route, balance_loss)
-on_ranks = launch.run(lab66.train_ways, functions, net, ways, ranks=size, threads=1)
-whole = launch.run(
-    lab66.train_ways, lab66.whole(route, balance_loss), net, ways, ranks=1, threads=1
-)
-table = lab66.training_table(on_ranks[0], whole[0], kept)
-for way, result in on_ranks[0].items():
+alone = lab66.whole(route, balance_loss)
+on_ranks = launch.run(lab66.train_ways, functions, net, ways, ranks=size, threads=1)[0]
+whole = launch.run(lab66.train_ways, alone, net, ways, ranks=1, threads=1)[0]
+table = lab66.training_table(on_ranks, whole)
+placed = {"ranks": size, "trained_on": on_ranks["α = 0"].device}
+for way, result in on_ranks.items():
     losses = {"loss": result.losses[-1], "apart": table[way]["losses, difference to one process"]}
-    placed = {"ranks": size, "trained_on": result.device}
     record.add("trained", way=way, imbalance=result.imbalance, **placed, **losses)
-places = [results["α = 0"].device for results in (on_ranks[0], whole[0])]
-print(f"Rank 0 of {size} on {places[0]}, one process on {places[1]}")
+print(f"Rank 0 of {size} on {placed['trained_on']}, one process on {whole['α = 0'].device}")
 print(pandas.DataFrame(table).map("{:.3g}".format))
-predict.compare(
-    "66.1",
-    without_loss=table["α = 0"]["busiest expert / mean"],
-    with_loss=table["α = 0.1"]["busiest expert / mean"],
-)
-
-# %%
-curves = {way: lab66.in_tens(on_ranks[0][way].imbalances) for way in ways}
+curves = {way: lab66.in_tens(result.imbalances) for way, result in on_ranks.items()}
 curves["even"] = dict.fromkeys(curves["α = 0"], 1.0)
 plots.lines(
     curves,
@@ -443,24 +357,23 @@ plots.lines(
     ylabel="busiest / mean load, over 10 steps",
     title="The load-balancing loss spreads the tokens",
 )
+loads = {way: row["busiest expert / mean"] for way, row in table.items()}
+predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"])
 
 # %% [markdown]
 # **Explain.** First the control. *Losses, difference* is the largest difference between a step's
-# loss and that of one process, and *router's gradients, difference* is the same for these gradients
-# in the last step. You should see only differences of rounding, so the ranks train the same
-# network. The row *busiest expert / mean* answers the prediction:
+# loss and that of one process. You should see only differences of rounding, so the ranks train the
+# same network. The row *busiest expert / mean* answers the prediction:
 #
 # - **Without the load-balancing loss,** the busiest expert should get more than twice its share. In
 #   so few steps the imbalance does not grow: it comes from the random start.
 # - **With α = 0.1,** the load is clearly more even, and the loss of the model is about the same.
-# - **With α = 0.01,** you should see little difference after so few steps. Switch Transformers
-#   trained for days.
+#   (Switch Transformers used α = 0.01, and trained for days.)
 #
-# The rows *dropped* show how many choices of the last step would have been dropped with a capacity:
-# at a factor of 1.25, many without the load-balancing loss. DeepSeek-V3 drops no tokens. It
-# balances mostly by a bias, which it adds to each expert's score and adjusts after every step.
+# DeepSeek-V3 balances the load mostly by a bias, which it adds to each expert's score and adjusts
+# after every step. Earlier systems also let busy experts drop tokens (first optional part).
 #
-# ## 4. Cut the experts, or distribute them?
+# ## 3. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
 # as in lab 64, so that every rank has 1/p of every expert. Which way sends less, and which is
 # faster?
@@ -476,10 +389,10 @@ plots.lines(
 # experts, and (b) in dispatch and combine. What is (b) / (a) for p = 2, and for p = 4?
 #
 # Then suppose that on two ranks the router sends three quarters of all choices to the experts of
-# rank 0. How many times as long do these experts compute as with an even load?
+# rank 0. How many times as long does the layer take as with an even load?
 
 # %%
-predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+predict("66.3", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 
 # %% [markdown]
 # Counting gives this table for the forward pass. The backward pass sends as much again.
@@ -488,50 +401,30 @@ predict("66.4", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
 # |---|---|---|
 # | parameters | 1/p | 1/p |
 # | numbers sent, forward pass | 2 (p − 1) T d | 2 k T d (p − 1)/p |
-# | rows through matrices | k p T, through 1/p of each expert | k T, through whole experts |
 # | work of a rank depends on the routing | no | yes |
 #
 # ### Measure
-# Both layouts compute one forward and backward pass of the same layer, with an even routing and
-# with three that send a larger share of the choices to rank 0.
-#
 # The first cell counts bytes with an even load, on 2 and 4 ranks. In its table, *MB kept* is what
-# autograd keeps for the backward pass, *MB of weights* is the size of a rank's experts, and
-# *outputs, difference* is the largest difference from the outputs of one process. The second cell
-# measures the time on 2 ranks, and the processor time that each rank spends in its experts alone.
-# This takes about 35 s.
+# autograd keeps for the backward pass, and *outputs, difference* is the largest difference from the
+# outputs of one process. The second cell measures a forward and backward pass on 2 ranks, with an
+# even routing and with three that send a larger share of the choices to rank 0. This takes about
+# 30 s.
 
 # %%
-layouts = {
-    "tensor": partial(lab66.tensor_layer, route),
-    "expert": moe,
-}
+layouts = {"tensor": partial(lab66.tensor_layer, route), "expert": moe}
 shares = (0.5, 0.625, 0.75, 0.875)  # of the choices, to the experts of rank 0
 sizes = lab66.Sizes(count, chosen, many, wide)
-compared = launch.run(lab66.compare, layouts, sizes, shares, seconds, ranks=size, threads=1)
-counted = {}
-for number in sorted({size, min(launch.ranks_here(4), 4)}):
-    if count % number == 0:
-        counted[number] = launch.run(lab66.count_bytes, layouts, sizes, ranks=number, threads=1)
-table = lab66.table_of_bytes(counted)
-print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
-for number, results in counted.items():
-    for layout in layouts:
-        nbytes = {
-            what: [getattr(result[layout], what) for result in results]
-            for what in ("forward", "backward", "kept")
-        }
-        device = results[0][layout].device
-        record.add("bytes", ranks=number, layout=layout, trained_on=device, **nbytes)
+counted = {
+    number: launch.run(lab66.count_bytes, layouts, sizes, ranks=number, threads=1)
+    for number in sorted({size, min(launch.ranks_here(4), 4)})
+    if count % number == 0
+}
+lab66.record_bytes(counted)
+print(pandas.DataFrame(lab66.table_of_bytes(counted)).T.map("{:.3g}".format).to_string())
 
 # %%
-times = {layout: {} for layout in layouts}
-placed = {"ranks": size, "trained_on": counted[size][0]["expert"].device}
-for share, measured in compared[0].items():
-    uneven = size * share if size > 1 else 1.0
-    for layout, measurement in measured.items():
-        times[layout][uneven] = [1e3 * sample for sample in measurement.samples]
-        record.add("layer", layout=layout, busiest=uneven, seconds=measurement, **placed)
+compared = launch.run(lab66.compare, layouts, sizes, shares, seconds, ranks=size, threads=1)[0]
+times = lab66.record_times(compared, size, counted[size][0]["expert"].device)
 plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
@@ -539,26 +432,13 @@ plots.lines(
     title="Time of a layer, by the load of the busiest rank",
     from_zero=True,
 )
-busy = launch.run(
-    lab66.time_in_experts, dispatch, by_experts, route, sizes, shares, ranks=size, threads=1
-)
-in_experts = {
-    share: {f"rank {rank}": 1e3 * of_rank[share].median for rank, of_rank in enumerate(busy)}
-    for share in shares
-}
-print("Processor time in the experts, ms, by the share of the choices on rank 0:")
-print(pandas.DataFrame(in_experts).map("{:.3g}".format))
-longer = busy[0][0.75].median / busy[0][0.5].median
-even, skewed = compared[0][0.5], compared[0][0.75]
-for layout in layouts:
-    print(f"{layout}, even: {even[layout]}; 3/4 on rank 0: {skewed[layout]}")
-record.add("in experts", ranks=size, share=0.75, times_even=longer)
 ratios = {
     f"bytes_on_{number}": results[0]["expert"].forward / results[0]["tensor"].forward
     for number, results in counted.items()
     if number > 1
 }
-predict.compare("66.4", **ratios, times_as_long=longer)
+longer = compared[0.75]["expert"].median / compared[0.5]["expert"].median
+predict.compare("66.3", **ratios, times_as_long=longer)
 
 # %% [markdown]
 # **Explain.** *Bytes.* Expert parallelism sends k/p of what tensor parallelism sends: as much on
@@ -572,14 +452,100 @@ predict.compare("66.4", **ratios, times_as_long=longer)
 #
 # *Time.* In the tensor-parallel layer each rank does the same part of every row's work, whatever
 # the routing. The expert-parallel layer waits for its busiest rank. With three quarters of the
-# choices, rank 0 has 1.5 times the mean load. You should see that its experts compute about 1.5
-# times as long, while those of rank 1 compute half as long and then wait.
+# choices, rank 0 has 1.5 times the mean load, so its experts compute about 1.5 times as long, while
+# those of rank 1 compute half as long and then wait. You should see that the whole layer takes less
+# than 1.5 times as long, because some of its time does not depend on the load. On a busy machine,
+# or on a GPU that spends more time on launching kernels than on computing, the line can be flat or uneven.
 #
-# In the plot, the line of the expert-parallel layer rises less than proportionally, because some of
-# its time does not depend on the load. On a busy machine, or on a GPU that spends more time on
-# launching kernels than on computing, it can be flat.
+# ### What you take away
+# - A router sends each token to k experts. Without a load-balancing loss it may use some far more
+#   than others.
+# - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
+#   pass is the same exchange with the counts swapped.
+# - Expert parallelism sends k/p of what tensor parallelism sends, and keeps no gathered tokens, but
+#   it waits for the rank with the most rows.
 #
-# ## 5. Which link decides?
+# ## Going further (optional): experts that drop tokens
+# This part takes about 10 more minutes.
+#
+# What happens if too many tokens choose the same expert? Memory is often allocated before the
+# tokens come, and all ranks wait for the busiest one. [GShard](@lepikhin2020) and Switch
+# Transformers therefore gave each expert a **capacity**, the number of choices that it accepts:
+#
+# $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
+#
+# The brackets mean that the result is rounded up: 10 tokens with k = 2 make 20 choices, so with 8
+# experts and a **capacity factor** of 1 each expert accepts 3, because 20/8 = 2.5. T counts the
+# tokens of one rank, since each of the p ranks drops tokens independently before it sends. An
+# expert may therefore receive up to p times its capacity.
+#
+# Choices beyond the capacity are **dropped**: the expert does not see this token, and its part of
+# the weighted sum is missing. The token itself survives, because a transformer adds the layer's
+# result to what entered it.
+#
+# The position decides which choices are dropped: first come, first served. If experts 1, 0, 1, 1, 0
+# are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
+# the third for expert 1.
+#
+# ### Exercise 66.4 · Capacity and dropped tokens (optional)
+# Write both functions. `math.ceil(x)` rounds up. `one_hot(experts, count)` has a row for each
+# choice, with a 1 in the column of its expert, and `tensor.cumsum(dim=0)` adds up along columns.
+# What does the running sum of a choice's own column say? 1 line, and about 3 lines.
+# *(intermediate)*
+#
+# <details><summary>Hint 1: which place in the queue?</summary>
+#
+# The running sum in the column of its expert is 1 for the first choice of this expert, 2 for the
+# second, and so on.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `places = one_hot(experts, count).cumsum(dim=0)`, and `places[range(len(experts)), experts]`
+# selects from each row the column of its expert.
+# </details>
+
+
+# %%
+def capacity_of(tokens, k, count, factor):
+    """How many choices each of `count` experts accepts, for so many tokens with k experts each."""
+    ### BEGIN SOLUTION
+    return math.ceil(factor * k * tokens / count)
+    ### END SOLUTION
+
+
+def kept(experts, count, capacity):
+    """experts: (choices,), in the order of positions. Returns for each True, or False if it is
+    dropped."""
+    ### BEGIN SOLUTION
+    places = one_hot(experts, count).cumsum(dim=0)
+    own = places.gather(1, experts[:, None])[:, 0]
+    return own <= capacity
+    ### END SOLUTION
+
+
+# %%
+check("66.4", capacity_of, kept)
+
+# %% [markdown]
+# ### Compute
+# How many of the choices would have been dropped in the last step of both training runs above? The
+# table shows it in percent, with a row for each capacity factor.
+
+# %%
+dropped = {
+    way: {factor: 100 * result.dropped(kept, factor) for factor in (1.0, 1.25, 2.0)}
+    for way, result in on_ranks.items()
+}
+print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
+
+# %% [markdown]
+# **Explain.** At a factor of 1.25, you should see many dropped choices without the load-balancing
+# loss, and fewer with it. A larger factor drops fewer choices, but it needs more memory.
+# DeepSeek-V3 drops no tokens.
+#
+# ## Going further (optional): which link decides?
+# This part takes about 10 more minutes.
+#
 # Inside a node, GPUs exchange rows over NVLink. Between nodes they use NICs, which are several
 # times slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through
 # its NIC, and with few tokens these messages are small. For example, if 64 ranks have 8 tokens
@@ -678,17 +644,9 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # bytes there. (These times are simulated, and `machine.sources` names the sources of the machine's
 # numbers.)
 #
-# ### What you take away
-# - A router sends each token to k experts. Without a load-balancing loss it may use some far more
-#   than others, and a capacity then drops tokens.
-# - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
-#   pass is the same exchange with the counts swapped.
-# - Expert parallelism sends k/p of what tensor parallelism sends, but it waits for the rank with
-#   the most rows.
-# - Between nodes, an all-to-all in two hops saves messages, and sending a row once per node saves
-#   bytes.
-#
 # ## Going further (optional): a layout for DeepSeek-V3
+# This part takes about 20 more minutes.
+#
 # Over how many GPUs should the experts of a real model be distributed, and should they be cut as
 # well? [DeepSeek-V3](@deepseek2024) has 58 MoE layers with d = 7,168. Each has 256 experts, of
 # which a token uses 8, on at most 4 nodes. It was trained on H800 GPUs in nodes of 8, with NVLink
@@ -821,5 +779,5 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 # - [@fedus2021] One expert per token, the capacity factor, and the loss of this lab.
 # - [@rajbhandari2022] Expert parallelism combined with other kinds, and a hierarchical all-to-all.
 # - [@hwang2022] A layout that changes at run time, and the two-dimensional all-to-all.
-# - [@deepseek2024] The network of the optional part, and the experts of at most four nodes.
+# - [@deepseek2024] The network of the last optional part, and the experts of at most four nodes.
 # - [@deepep] Dispatch and combine as a library, with measured bandwidths.

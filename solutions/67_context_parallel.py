@@ -12,22 +12,22 @@
 # position needs the keys and values of the others.
 #
 # In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of ranks while each rank computes. We balance the work of the causal mask,
-# and then find the length of sequence from which the ring's messages are hidden behind its
-# computing. In an optional last part (about 15 minutes more), gradients follow the blocks around
-# the ring.
+# values around a ring of ranks while each rank computes. Then we balance the work of the causal
+# mask. Two optional parts follow. One compares the ring with other ways, and finds the length of
+# sequence from which its messages are hidden (about 25 minutes more). In the other one, gradients
+# follow the blocks around the ring (15 minutes).
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
 # blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
-# work under a causal mask, and (4) compute from a machine's flop/s and bandwidth from which length
-# on the communication is hidden.
+# work under a causal mask, and (4, in an optional part) compute from a machine's flop/s and
+# bandwidth from which length on the communication is hidden.
 #
 # ![Four ranks in a ring, each with its own queries, pass blocks of keys and values to the right; on the timeline of rank 0 the next block arrives while the present one is used](67_ring.svg)
 #
 # *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right.
 # Right: what rank 0 does. While it computes with one block, the next one arrives.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 75 · Level: advanced · Before: 20, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 64
 
 # %%
 import math
@@ -78,10 +78,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
 # `weighted` is 30.
 #
-# In the next cell, `partial` computes the three parts for some keys. When all keys have been seen,
-# `finish` returns the output, `weighted` / `total`. It also returns the **log-sum-exp**, which is
-# the sum of `largest` and log(`total`), and which the optional part needs. (`k.mT` exchanges the
-# last two axes of `k`.)
+# In the next cell, `partial` computes the three parts for some keys, and `finish` the output when
+# all keys have been seen. (`k.mT` exchanges the last two axes of `k`.)
 
 
 # %%
@@ -100,8 +98,8 @@ def partial(q, k, v, mask=None):
 
 
 def finish(part):
-    """The output, and the log-sum-exp of the scores, from the Partial of all keys."""
-    return part.weighted / part.total, part.largest + part.total.log()
+    """The output, from the Partial of all keys."""
+    return part.weighted / part.total
 
 
 # %% [markdown]
@@ -165,7 +163,7 @@ for factor in (1, 10, 100):
         done = merge(done, partial(factor * q, keys, values))
     weights = (factor * q @ k.mT / math.sqrt(size)).exp()
     plain = weights @ v / weights.sum(-1, keepdim=True)
-    off = [float((output - right).abs().max()) for output in (finish(done)[0], plain)]
+    off = [float((output - right).abs().max()) for output in (finish(done), plain)]
     table[f"scores x {factor}"] = {"online softmax": off[0], "without the largest": off[1]}
 print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
@@ -275,8 +273,9 @@ predict.right("67.2", **right)
 # is shorter than a visit. In turns, the three messages of 1 ms are added to the visits.
 #
 # If a message takes longer than a visit, as in the printed line, every step takes as long as its
-# message, except for the last step, which has none: 3 · 2 ms + 1 ms. Section 4 finds out when there
-# is enough computation to hide the messages.
+# message, except for the last step, which has none: 3 · 2 ms + 1 ms. In a sequence that is twice as
+# long, each visit computes four times as much, but its message only doubles. So there is a length
+# from which messages are hidden, and the first optional part finds it.
 #
 # ### Measure: the same output on real ranks?
 # Ring attention now takes only a few lines: `visit` merges what the queries get from each block.
@@ -287,7 +286,7 @@ predict.right("67.2", **right)
 
 # %%
 def ring_attention(comm, q, k, v):
-    """(output, log-sum-exp) of this rank's queries, which see the positions of all ranks."""
+    """The output of this rank's queries, which see the positions of all ranks."""
     done = lab67.nothing(q)
 
     def visit(block, owner):
@@ -300,13 +299,9 @@ def ring_attention(comm, q, k, v):
     return finish(done)
 
 
-def output_alone(comm, q, k, v):
-    return ring_attention(comm, q, k, v)[0]
-
-
 positions = 32 * ranks
 compared = launch.run(
-    lab67.compare_output, output_alone, False, heads, positions, size, ranks=ranks, threads=1
+    lab67.compare_output, ring_attention, False, heads, positions, size, ranks=ranks, threads=1
 )[0]
 print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1e}")
 
@@ -384,22 +379,14 @@ def neighbors(rank, ranks):
 
 
 masked = {"neighbors": neighbors, "zigzag": zigzag}
-for name, owned in masked.items():
-    table = {
-        f"rank {rank}": [work(owned(rank, 4), owned((rank - step) % 4, 4)) for step in range(4)]
-        for rank in range(4)
-    }
-    frame = pandas.DataFrame(table, index=pandas.Index(range(4), name="step"))
-    frame["slowest"] = frame.max(axis=1)
-    print(f"{name}: pairs to compute, the slowest ranks add up to {frame['slowest'].sum():g}")
-    print(frame, end="\n\n")
+table = pandas.DataFrame(lab67.pairs_by_step(masked, work, 4)).rename_axis("step")
+print("Pairs to compute in each step, and those of the slowest rank", table.to_string(), sep="\n")
 
 # %% [markdown]
 # ### Predict
-# In the tables, a row is a step and a column is a rank. A step takes as long as its slowest rank,
-# which is the last column. For four ranks and neighbors, the first step has 2 pairs and every other
-# step 4. With zigzag, every step has 2. The same holds for any other number of ranks. How many
-# times as fast is zigzag on 2 ranks, and on 64 ranks?
+# A step takes as long as its slowest rank. In the table, for four ranks and neighbors, the first
+# step has 2 pairs and every other step 4. With zigzag, every step has 2. The same holds for any
+# other number of ranks. How many times as fast is zigzag on 2 ranks, and on 64 ranks?
 
 # %%
 predict("67.3", on_2_ranks=1.5, on_64_ranks=1.98)
@@ -407,8 +394,7 @@ predict("67.3", on_2_ranks=1.5, on_64_ranks=1.98)
 # %% [markdown]
 # ### Measure: on the virtual cluster
 # Rings of virtual ranks spend 1 ms on each pair of chunks, and their messages take 1 ms. The
-# control is a ring without a mask, whose ranks all compute four pairs in each step. In the
-# timelines, a rank is white as soon as it has finished.
+# control is a ring without a mask, whose ranks all compute four pairs in each step.
 
 # %%
 counts = [p for p in (2, 4, 8, 16, 32, 64) if p <= many]
@@ -416,18 +402,14 @@ times = {
     name: {p: lab67.balance_run(ring, owned, p).time for p in counts}
     for name, owned in masked.items()
 }
-whole = {p: 4e-3 * p for p in counts}
 faster = {
-    f"causal, {name}": {p: whole[p] / of_ranks[p] for p in counts}
+    f"causal, {name}": {p: 4e-3 * p / of_ranks[p] for p in counts}
     for name, of_ranks in times.items()
 }
 axes = {"xlabel": "ranks", "ylabel": "times as fast as without a mask", "logx": True}
 plots.lines(faster, title="Only balanced work saves half of the time", **axes)
 gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
 predict.right("67.3", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
-for name, owned in masked.items():
-    run = lab67.balance_run(ring, owned, 4, trace=True)
-    plots.timeline(run, title=f"Four ranks, causal, {name}: {1e3 * run.time:.0f} ms")
 
 # %% [markdown]
 # **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
@@ -440,25 +422,20 @@ for name, owned in masked.items():
 # First we compare the outputs of both assignments with full causal attention. `lab67.forward` is
 # like `ring_attention`, but a rank owns two chunks, and calls `partial` only for the pairs that the
 # mask leaves. If each rank has its own GPU, tensors stay there, and NCCL sends them (lab 64).
+#
+# Then we time your ring. If there are fewer cores than ranks, a rank that has nothing to do would
+# leave its core to the others. Therefore each rank uses an emulated device that needs no core (lab
+# 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and messages are
+# real. The cell takes about 10 s.
 
 # %%
 parts = lab67.Parts(partial, merge, ring)
 ways = {name: (parts, owned, True) for name, owned in masked.items()}
 results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
+lab67.record_compared("causal, ", results, ranks)
 for way, compared in results.items():
-    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
-    record.add("compared", ranks=ranks, way=f"causal, {way}", **measured)
-table = {way: compared.errors for way, compared in results.items()}
-print(f"{ranks} real ranks, causal, {results['zigzag'].device}. Largest relative error:")
-print(pandas.DataFrame(table).T.map("{:.1e}".format))
+    print(f"{way}, on {compared.device}: largest relative error {compared.errors['output']:.1e}")
 
-# %% [markdown]
-# Then we time your ring. If there are fewer cores than ranks, a rank that has nothing to do would
-# leave its core to the others. Therefore each rank uses an emulated device that needs no core (lab
-# 63): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and messages are
-# real. The cell takes about 5 s.
-
-# %%
 ways = {name: (owned, work) for name, owned in masked.items()}
 ways = {"no mask": (neighbors, lambda queries, keys: 4), **ways}
 times = launch.run(lab67.sleep_through, ring, ways, nap, repeat, ranks=ranks, threads=1)[0]
@@ -471,11 +448,20 @@ for way in ("no mask", "neighbors"):
     print(f"{way}: {share.median:.2f} times as long as zigzag")
 
 # %% [markdown]
-# **Explain.** With four ranks, the ring without a mask should take about 2 times as long as zigzag,
-# and neighbors about 1.75 times. These are the 16, 14 and 8 pairs of the slowest ranks. On a busy
-# machine sleeps end late, which pulls both ratios toward 1.
+# **Explain.** Both errors are rounding errors. With four ranks, the ring without a mask should take
+# about 2 times as long as zigzag, and neighbors about 1.75 times. These are the 16, 14 and 8 pairs
+# of the slowest ranks. On a busy machine sleeps end late, which pulls both ratios toward 1.
 #
-# ## 4. Bytes, and when they are hidden
+# ### What you take away
+# - Partial results of attention can be merged exactly if each of them carries its largest score,
+#   its sum of exponentials and its weighted values.
+# - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
+#   computation. This takes a long sequence, because computing grows faster than the messages.
+# - A causal mask saves time only if the work is balanced in every step, as with zigzag.
+#
+# ## Going further (optional): bytes, and when they are hidden
+# This part takes about 25 more minutes.
+#
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
 #
 # - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
@@ -503,8 +489,7 @@ def ulysses(comm, q, k, v):
 compared = launch.run(
     lab67.compare_output, ulysses, True, heads * ranks, positions, size, ranks=ranks, threads=1
 )[0]
-measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
-record.add("compared", ranks=ranks, way="Ulysses", **measured)
+lab67.record_compared("", {"Ulysses": compared}, ranks)
 print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['output']:.1e}")
 
 # %% [markdown]
@@ -545,10 +530,9 @@ predict("67.4", ring_over_ulysses=4)
 #
 # In the example, these are 500,000 pairs and 4.1 · 10⁹ operations. A GPU with 740 · 10¹² operations
 # per second computes them in 5.5 μs, while a link with 48 GB/s needs 171 μs for the block. This
-# sequence is too short by far. In one that is twice as long, a step computes four times as much,
-# but its message only doubles. So there is a length from which messages are hidden.
+# sequence is too short by far.
 #
-# ### Exercise 67.4 · Bytes sent, and the length that hides them
+# ### Exercise 67.4 · Bytes sent, and the length that hides them (optional)
 # `bytes_sent` returns the bytes that one rank sends in the forward pass, for `"ring"`,
 # `"allgather"` and `"Ulysses"`. We assume that the allgather passes the blocks around a ring, so it
 # sends as much as the ring.
@@ -677,29 +661,25 @@ for name, bandwidth in links.items():
 # Llama 3 also assigns the chunks by zigzag.
 # </details>
 #
-# ### What you take away
-# - Partial results of attention can be merged exactly if each of them carries its largest score,
-#   its sum of exponentials and its weighted values.
-# - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
-#   computation.
-# - A causal mask saves time only if the work is balanced in every step, as with zigzag.
-# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
-#   positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as long as queries
-#   and there are more than two ranks. With grouped-query attention, even an exposed allgather costs
-#   little.
+# In short, a ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` ·
+# flop/s / bandwidth positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as
+# long as queries and there are more than two ranks. With grouped-query attention, even an exposed
+# allgather costs little.
 #
 # ## Going further (optional): the backward pass
-# For training we need the gradients of the queries, keys and values. Let *P* = exp(*s* −
-# log-sum-exp) be the weights of a block, d*O* the gradient of the output *O*, and *D* the sum of
-# d*O* ∘ *O* in each row, where ∘ multiplies element by element. Then the gradients are
+# This part takes about 15 more minutes.
+#
+# For training we need the gradients of the queries, keys and values. Let *L* be the **log-sum-exp**
+# of all scores of a query, which is `largest` + log(`total`) when all keys have been seen. Let *P*
+# = exp(*s* − *L*) be the weights of a block, d*O* the gradient of the output *O*, and *D* the sum
+# of d*O* ∘ *O* in each row, where ∘ multiplies element by element. Then the gradients are
 # ([FlashAttention](@dao2022) has the derivation):
 #
 # $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
 #
 # You don't need to follow them in detail. What matters is which data they need: besides the block,
-# only the rank's own queries, d*O*, *D* and the log-sum-exp of *all* scores, which `finish` has
-# returned. With these a rank can compute the weights of any block again, so the blocks may come in
-# any order.
+# only the rank's own queries, d*O*, *D* and *L*, which `lab67.forward` returns beside the output.
+# With these a rank can compute the weights of any block again, so the blocks may come in any order.
 
 
 # %%
@@ -736,7 +716,7 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 predict("67.5", back_over_forward=2.33)
 
 # %% [markdown]
-# ### Exercise 67.5 · Gradients travel with their block
+# ### Exercise 67.5 · Gradients travel with their block (optional)
 # `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
 # visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
 # what the ranks before you have added up for this block. Add it to `share`, and launch two
@@ -803,9 +783,7 @@ ways = {
     "causal, zigzag": (both, zigzag, True),
 }
 results = launch.run(lab67.compare_ways, ways, heads, 16, size, ranks=ranks, threads=1)[0]
-for way, compared in results.items():
-    measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
-    record.add("compared", ranks=ranks, way=f"both passes, {way}", **measured)
+lab67.record_compared("both passes, ", results, ranks)
 table = {way: compared.errors for way, compared in results.items()}
 print(f"{ranks} real ranks, {results['your ring'].device}. Largest relative error:")
 print(pandas.DataFrame(table).T.map("{:.1e}".format))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import process_time
 from typing import NamedTuple
 
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, launch, timing, world
+from labkit import check, data, expect, launch, record, timing, world
 from labkit.counting import PassOn, on_every_size
 from labkit.errors import CheckFailed, counted
 from labkit.sequence_parallel import Gather, Scatter
@@ -68,40 +67,6 @@ def _expect_loss(balance_loss, scores, experts, where: str) -> None:
     expect.close(got, want, f"{where}: balance_loss", slips=slips)
     lost = f"{where}: no gradient flows from balance_loss to the scores."
     expect(torch.is_tensor(got) and got.requires_grad, lost)
-
-
-@check.exercise("66.2")
-def first_come_first_served(capacity_of, kept):
-    """Capacities are rounded up; each expert keeps its first choices."""
-    for tokens, k, count, factor, want in ((64, 2, 8, 1.0, 16), (64, 2, 8, 1.25, 20),
-                                           (10, 2, 8, 1.0, 3), (7, 1, 4, 2.0, 4),
-                                           (9, 2, 8, 1.25, 3)):  # fmt: skip
-        what = f"capacity of {count} experts for {tokens} tokens, k = {k}, factor {factor}"
-        slips = {
-            "round up": want - 1,
-            "each token makes k choices": math.ceil(want / k),
-            "round up once, at the end": math.ceil(factor * math.ceil(k * tokens / count)),
-        }
-        expect.equal(capacity_of(tokens, k, count, factor), want, what, slips=slips)
-    for experts, count, capacity in (
-        ([1, 0, 1, 1, 0, 2, 1, 0, 0, 1], 4, 2),
-        ([3, 3, 3, 0, 3], 4, 1),
-        ([0, 1, 2, 0, 1, 2], 3, 5),
-        ([2, 2], 3, 0),
-    ):
-        given = torch.tensor(experts)
-        want = [experts[:place].count(own) < capacity for place, own in enumerate(experts)]
-        later = [experts[place + 1 :].count(own) < capacity for place, own in enumerate(experts)]
-        slips = {
-            "one choice too few": [
-                experts[:place].count(own) < capacity - 1 for place, own in enumerate(experts)
-            ],
-            "these are the last choices of each expert": later,
-            "each expert has a queue of its own": [place < capacity for place in range(len(want))],
-        }
-        got = torch.as_tensor(kept(given, count, capacity)).bool().tolist()
-        expect.equal(got, want, f"experts {experts}, capacity {capacity}: kept", slips=slips)
-        expect.equal(given.tolist(), experts, "`experts` after the call")
 
 
 class Agreed(PassOn):
@@ -180,7 +145,7 @@ def _try_exchange(exchange: Callable, Exchange: type, comm) -> dict[str, tuple]:
     }
 
 
-@check.exercise("66.3")
+@check.exercise("66.2")
 def rows_there_and_gradients_back(exchange, Exchange, most, patience):
     """Rows arrive from every rank, and their gradients come back, for every size of a group."""
     ranks = launch.ranks_here(most)
@@ -192,7 +157,7 @@ def rows_there_and_gradients_back(exchange, Exchange, most, patience):
                 expect.close(got, want, f"{counted(size, 'rank')}, rank {rank}: {what}")
 
 
-# -- 66.4
+# -- 66.3
 
 
 def _choices(rank: int, count: int, routing: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -277,7 +242,7 @@ def _dispatched(dispatch: Callable, comm, rows, experts, count: int):
     return given
 
 
-@check.exercise("66.4")
+@check.exercise("66.3")
 def as_one_device_computes(dispatch, combine, most, patience):
     """What arrives, the sums and all gradients are those of one device, for every size of a group
     and for a routing that leaves ranks without rows.
@@ -293,6 +258,40 @@ def as_one_device_computes(dispatch, combine, most, patience):
                     lost = f"{where} is lost. Does the exchange go through Exchange.apply, and is"
                     expect(got is not None, f"{lost} nothing detached?")
                     expect.close(got, want, where, slips=slips)
+
+
+@check.exercise("66.4")
+def first_come_first_served(capacity_of, kept):
+    """Capacities are rounded up; each expert keeps its first choices."""
+    for tokens, k, count, factor, want in ((64, 2, 8, 1.0, 16), (64, 2, 8, 1.25, 20),
+                                           (10, 2, 8, 1.0, 3), (7, 1, 4, 2.0, 4),
+                                           (9, 2, 8, 1.25, 3)):  # fmt: skip
+        what = f"capacity of {count} experts for {tokens} tokens, k = {k}, factor {factor}"
+        slips = {
+            "round up": want - 1,
+            "each token makes k choices": math.ceil(want / k),
+            "round up once, at the end": math.ceil(factor * math.ceil(k * tokens / count)),
+        }
+        expect.equal(capacity_of(tokens, k, count, factor), want, what, slips=slips)
+    for experts, count, capacity in (
+        ([1, 0, 1, 1, 0, 2, 1, 0, 0, 1], 4, 2),
+        ([3, 3, 3, 0, 3], 4, 1),
+        ([0, 1, 2, 0, 1, 2], 3, 5),
+        ([2, 2], 3, 0),
+    ):
+        given = torch.tensor(experts)
+        want = [experts[:place].count(own) < capacity for place, own in enumerate(experts)]
+        later = [experts[place + 1 :].count(own) < capacity for place, own in enumerate(experts)]
+        slips = {
+            "one choice too few": [
+                experts[:place].count(own) < capacity - 1 for place, own in enumerate(experts)
+            ],
+            "these are the last choices of each expert": later,
+            "each expert has a queue of its own": [place < capacity for place in range(len(want))],
+        }
+        got = torch.as_tensor(kept(given, count, capacity)).bool().tolist()
+        expect.equal(got, want, f"experts {experts}, capacity {capacity}: kept", slips=slips)
+        expect.equal(given.tolist(), experts, "`experts` after the call")
 
 
 @check.exercise("66.5")
@@ -354,14 +353,12 @@ class Functions(NamedTuple):
 class Trained(NamedTuple):
     """What came of a training.
 
-    losses, imbalances: of each step; the busiest expert's load as a multiple of the mean. gradient:
-    of the router, in the last step. experts: the choices of each part in the last step. device:
-    where this rank's tensors were.
+    losses, imbalances: of each step; the busiest expert's load as a multiple of the mean. experts:
+    the choices of each part in the last step. device: where this rank's tensors were.
     """
 
     losses: list[float]
     imbalances: list[float]
-    gradient: np.ndarray
     experts: list[np.ndarray]
     count: int
     device: str
@@ -382,22 +379,17 @@ class Trained(NamedTuple):
 
 
 def training_table(
-    on_ranks: Mapping[str, Trained], whole: Mapping[str, Trained], kept: Callable
+    on_ranks: Mapping[str, Trained], whole: Mapping[str, Trained]
 ) -> dict[str, dict[str, float]]:
     """Way -> what its training on ranks gave, and how far it is from that in one process."""
     table = {}
     for way, result in on_ranks.items():
         losses = np.abs(np.subtract(result.losses, whole[way].losses))
-        gradients = np.abs(result.gradient - whole[way].gradient)
         table[way] = {
             "last loss": result.losses[-1],
             "losses, difference to one process": float(losses.max()),
-            "router's gradients, difference": float(gradients.max()),
             "busiest expert / mean": result.imbalance,
         }
-        for factor in (1.0, 1.25, 2.0):
-            dropped = 100 * result.dropped(kept, factor)
-            table[way][f"dropped at capacity factor {factor}, %"] = dropped
     return table
 
 
@@ -417,13 +409,29 @@ def whole(route: Callable, balance_loss: Callable) -> Functions:
     return Functions(moe, route, balance_loss)
 
 
+def by_experts(arrived, arriving, own) -> torch.Tensor:
+    """Apply to each row the expert that it came for. arriving: of `dispatch`. own: (up, down) of
+    this rank's experts."""
+    numbers = torch.arange(arriving.shape[1], device=arriving.device).repeat(len(arriving))
+    expert_of_row = numbers.repeat_interleave(arriving.flatten())
+    done = torch.zeros_like(arrived)
+    for number, pair in enumerate(own):
+        places = (expert_of_row == number).nonzero()[:, 0]
+        done = done.index_add(0, places, _one_expert(arrived[places], *pair))
+    return done
+
+
 def _by_all_experts(x, weights, experts, own) -> torch.Tensor:
     result = torch.zeros_like(x)
-    for number, (up, down) in enumerate(own):
+    for number, pair in enumerate(own):
         token, place = (experts == number).nonzero(as_tuple=True)
-        rows = functional.linear(functional.gelu(functional.linear(x[token], up)), down)
-        result = result.index_add(0, token, weights[token, place][:, None] * rows)
+        rows = weights[token, place][:, None] * _one_expert(x[token], *pair)
+        result = result.index_add(0, token, rows)
     return result
+
+
+def _one_expert(rows, up, down) -> torch.Tensor:
+    return functional.linear(functional.gelu(functional.linear(rows, up)), down)
 
 
 def drawn_experts(count: int, width: int, inner: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -492,8 +500,7 @@ def _train(comm, functions: Functions, net: Net, factor: float) -> Trained:
         everywhere = [experts for part in comm.allgather(chosen) for experts in part]
         load = np.bincount(np.concatenate(everywhere), minlength=net.count)
         imbalances.append(float(load.max() / load.mean()))
-    gradient = router.grad.cpu().numpy()
-    return Trained(losses, imbalances, gradient, everywhere, net.count, device)
+    return Trained(losses, imbalances, everywhere, net.count, device)
 
 
 def _batch(tokens: np.ndarray, step: int, part: int, net: Net) -> tuple[torch.Tensor, torch.Tensor]:
@@ -582,13 +589,12 @@ def _both_ways(comm, layer: Callable, x, scores, own, k) -> None:
 
 
 class Counted(NamedTuple):
-    """Of a layer on a rank: bytes sent forward and back, kept for the backward pass, and of its
-    experts; how far its output is from that of one process, at most. device: where all this was."""
+    """Of a layer on a rank: bytes sent forward and back, and kept for the backward pass; how far
+    its output is from that of one process, at most. device: where all this was."""
 
     forward: float
     backward: float
     kept: int
-    held: int
     apart: float
     device: str
 
@@ -619,11 +625,10 @@ def count_bytes(comm, layouts: Mapping[str, Callable], sizes: Sizes) -> dict[str
         forward = sent.nbytes
         y.sum().backward()
         kept = sum(each.nbytes() for place, each in stored.items() if place not in weights)
-        held = sum(tensor.nbytes for pair in own for tensor in pair)
         best, experts = scores.softmax(dim=1).topk(sizes.chosen, dim=1)
         want = _by_all_experts(x, best / best.sum(dim=1, keepdim=True), experts, everything)
         apart = float((y.detach() - want).abs().max())
-        results[layout] = Counted(forward, sent.nbytes - forward, kept, held, apart, device)
+        results[layout] = Counted(forward, sent.nbytes - forward, kept, apart, device)
     return results
 
 
@@ -635,12 +640,21 @@ def table_of_bytes(counted: Mapping[int, Sequence[Mapping[str, Counted]]]) -> di
             of_ranks = [result[layout] for result in results]
             table[f"{number} ranks", layout] = {
                 "MB sent, forward": np.mean([result.forward for result in of_ranks]) / 1e6,
-                "MB sent, backward": np.mean([result.backward for result in of_ranks]) / 1e6,
                 "MB kept": np.mean([result.kept for result in of_ranks]) / 1e6,
-                "MB of weights": of_ranks[0].held / 1e6,
                 "outputs, difference": max(result.apart for result in of_ranks),
             }
     return table
+
+
+def record_bytes(counted: Mapping[int, Sequence[Mapping[str, Counted]]]) -> None:
+    """One record for each number of ranks and each layout."""
+    for number, results in counted.items():
+        for layout, first in results[0].items():
+            nbytes = {
+                what: [getattr(result[layout], what) for result in results]
+                for what in ("forward", "backward", "kept")
+            }
+            record.add("bytes", ranks=number, layout=layout, trained_on=first.device, **nbytes)
 
 
 @launch.on_devices()
@@ -665,32 +679,20 @@ def compare(
     return {share: {layout: measured[share, layout] for layout in layouts} for share in shares}
 
 
-def time_in_experts(
-    comm,
-    dispatch: Callable,
-    by_experts: Callable,
-    route: Callable,
-    sizes: Sizes,
-    shares: Sequence[float],
-    repeat: int = 15,
-) -> dict[float, timing.Measurement]:
-    """This rank's processor time in its experts, forward and backward pass, for each share. In host
-    memory, because a GPU's time is not a processor's."""
-    x, parts = _prepared(comm, ("expert",), sizes, "cpu")
-    results = {}
-    for share in shares:
-        experts = route(scores_for(sizes, comm.size, share), sizes.chosen)[1].flatten()
-        rows = x.repeat_interleave(sizes.chosen, dim=0)
-        arrived, arriving, _ = dispatch(comm, rows, experts, sizes.count)
-        samples = []
-        for _ in range(repeat):
-            begin = process_time()
-            by_experts(
-                arrived.detach().requires_grad_(), arriving, parts["expert"]
-            ).sum().backward()
-            samples.append(process_time() - begin)
-        results[share] = timing.Measurement(np.array(samples))
-    return results
+def record_times(
+    compared: Mapping[float, Mapping[str, timing.Measurement]], ranks: int, device: str
+) -> dict[str, dict[float, list[float]]]:
+    """One record for each share of the choices on rank 0 and each layout. Returns layout -> busiest
+    rank's load as a multiple of the mean -> times in ms."""
+    times: dict[str, dict[float, list[float]]] = {}
+    placed = {"ranks": ranks, "trained_on": device}
+    for share, measured in compared.items():
+        busiest = ranks * share if ranks > 1 else 1.0
+        for layout, measurement in measured.items():
+            record.add("layer", layout=layout, busiest=busiest, seconds=measurement, **placed)
+            milliseconds = [1e3 * sample for sample in measurement.samples]
+            times.setdefault(layout, {})[busiest] = milliseconds
+    return times
 
 
 # -- the virtual cluster

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import virtual
-from labkit import check, expect, launch, timing, world
+from labkit import check, expect, launch, record, timing, world
 from labkit.counting import CallLog, PassOn, on_every_size
 from labkit.errors import LabError, counted
 
@@ -106,7 +106,7 @@ def _expect_merged(merge: Callable, one: Partial, other: Partial, want: tuple, w
             infinite = f"{infinite} Far smaller scores then become 0 / 0. Compare place by place."
         expect(torch.isfinite(output).all(), infinite)
         expect.close(output, want[0], "weighted / total, which is the output", slips=slips)
-        expect.close(log_sum, want[1], "largest + log(total), which is the log-sum-exp")
+        expect.close(log_sum, want[1], "largest + log(total)")
 
 
 class Listening(CallLog):
@@ -509,6 +509,13 @@ def compare_ways(comm, ways: Mapping[str, tuple], heads: int, chunk: int, size: 
     return results
 
 
+def record_compared(what: str, results: Mapping[str, Compared], ranks: int) -> None:
+    """One record for each way. what: what is compared, in front of the way."""
+    for way, compared in results.items():
+        measured = {"errors": compared.errors, "sent": compared.sent, "trained_on": compared.device}
+        record.add("compared", ranks=ranks, way=f"{what}{way}", **measured)
+
+
 @launch.on_devices()
 def compare_output(comm, attention: Callable, causal: bool, heads: int, positions: int, size: int):
     """The output of attention(comm, q, k, v), of which each rank has neighboring positions, beside
@@ -592,7 +599,22 @@ def layer_run(ring, way: str, n: float, ranks: int, model: Model, cluster=None) 
     return cluster.run(dict(zip(WAYS, (by_ring, by_allgather, by_ulysses), strict=True))[way])
 
 
-def balance_run(ring, owned: Callable, ranks: int, trace: bool = False) -> virtual.Run:
+def pairs_by_step(
+    ways: Mapping[str, Callable], work: Callable, ranks: int
+) -> dict[tuple[str, str], list[float]]:
+    """(Way, rank or "slowest") -> pairs of chunks to compute in each step. ways: name -> owned."""
+    table = {}
+    for way, owned in ways.items():
+        of_ranks = [
+            [work(owned(rank, ranks), owned((rank - step) % ranks, ranks)) for step in range(ranks)]
+            for rank in range(ranks)
+        ]
+        table |= {(way, f"rank {rank}"): steps for rank, steps in enumerate(of_ranks)}
+        table[way, "slowest"] = [max(step) for step in zip(*of_ranks, strict=True)]
+    return table
+
+
+def balance_run(ring, owned: Callable, ranks: int) -> virtual.Run:
     """A causal ring of virtual ranks, 1 ms for a pair of chunks, 1 ms for a message."""
 
     def program(comm) -> None:
@@ -604,7 +626,7 @@ def balance_run(ring, owned: Callable, ranks: int, trace: bool = False) -> virtu
 
         ring(comm, block, np.zeros_like(block), visit)
 
-    return virtual.Cluster(nodes=ranks).run(program, trace=trace)
+    return virtual.Cluster(nodes=ranks).run(program)
 
 
 # -- times on real ranks

@@ -6,15 +6,16 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+import pandas
 import torch
 import virtual
-from labkit import check, expect, launch, nets, timing, world
+from labkit import check, expect, launch, nets, plots, timing, world
 from labkit.counting import CallLog, PassOn, on_every_size
 from labkit.errors import LabError, counted
 from labkit.scaling import fit_alpha_beta
@@ -554,20 +555,49 @@ def random_prompt(net: GPT, sequences: int, places: int, device: str) -> torch.T
     return torch.randint(net.sizes.characters, shape, generator=generator).to(device)
 
 
+class Timed(NamedTuple):
+    """A step. shape: its sequences, new tokens of each, and positions to which these attend."""
+
+    shape: tuple[int, int, int]
+    took: timing.Measurement
+
+
 def time_steps(
     net: GPT, attend: Callable, batches: Sequence[int], prompt: int, device: str, seconds: float
-) -> tuple[timing.Measurement, dict[int, timing.Measurement]]:
-    """A prefill of one sequence of `prompt` tokens; and steps of decode behind it, by their number
-    of sequences."""
+) -> dict[str, Timed]:
+    """A prefill of one sequence of `prompt` tokens, and steps of decode that follow on it, for each
+    number of sequences."""
     decoder = Decoder(net.to(device), attend)
     one = random_prompt(net, 1, prompt, device)
     options = {"device": device, "seconds": seconds}
-    prefill = timing.measure(lambda: decoder.prefill(one), **options)
-    steps = {}
+    took = timing.measure(lambda: decoder.prefill(one), **options)
+    steps = {f"prefill, {prompt} tokens": Timed((1, prompt, prompt), took)}
     for batch in batches:
         decoder.prefill(random_prompt(net, batch, prompt, device))
-        steps[batch] = timing.measure(partial(_one_step, decoder, prompt), **options)
-    return prefill, steps
+        took = timing.measure(partial(_one_step, decoder, prompt), **options)
+        steps[f"decode, {batch}"] = Timed((batch, 1, prompt + 1), took)
+    return steps
+
+
+def between_measured(timed: Mapping[str, Timed]) -> Callable[[float], float]:
+    """Seconds of a step of decode by its sequences: measured, or between two measured ones."""
+    decode = [each for name, each in timed.items() if name.startswith("decode")]
+    sequences = [each.shape[0] for each in decode]
+    seconds = [each.took.median for each in decode]
+    return lambda requests: float(np.interp(requests, sequences, seconds))
+
+
+def draw_roofline(roofs: Roofs, steps: pandas.DataFrame, batches: Sequence[int], title: str):
+    """The steps, with columns flops/byte and Gflop/s, below both roofs."""
+    reach = np.geomspace(0.3, 200, 200)
+    curves = {"roof": (reach, np.minimum(roofs.peak, reach * roofs.bandwidth) / 1e9)}
+    for phase in ("prefill", "decode"):
+        rows = steps[steps.index.str.startswith(phase)]
+        curves[phase] = tuple(rows[name].astype(float) for name in ("flops/byte", "Gflop/s"))
+    axes = {"xlabel": "flops per byte", "ylabel": "Gflop/s", "logx": True, "logy": True}
+    return plots.lines(
+        curves, title=title, name="roofline", labels={"decode": list(batches)}, **axes
+    )
 
 
 def _one_step(decoder: Decoder, known: int) -> None:

@@ -10,9 +10,10 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -111,12 +112,11 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
 
 
 @check.exercise("69.3")
-def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, ranks):
-    """The averages over all ranks, each rank its shard of them; the full gradients freed; and the
-    norm of all gradients, as one device has it."""
+def averaged_in_shards(start, finish, before, after, shard_of, patience, ranks):
+    """The averages over all ranks, each rank its shard of them; and the full gradients freed."""
     parts = Parts(shard_of, before, after, start, finish)
     for size in (ranks, 1):
-        tried = _run(averages, parts, norm, ranks=size, timeout=patience)
+        tried = _run(averages, parts, ranks=size, timeout=patience)
         for rank, got in enumerate(tried):
             where = f"{counted(size, 'rank')}, rank {rank}"
             told = "`start` waits for a rank that comes late. Use async_op=True."
@@ -135,9 +135,6 @@ def averaged_in_shards(start, finish, norm, before, after, shard_of, patience, r
                 }
                 what = f"{where}: the gradient of layer {layer}'s shard"
                 expect.close(ours, mean, what, rtol=1e-4, atol=1e-6, slips=slips)
-            what = f"{where}: the norm of all gradients"
-            slips = got["wrong norms"]
-            expect.close(got["norm"], got["want norm"], what, rtol=1e-4, slips=slips)
 
 
 @check.exercise("69.4")
@@ -170,6 +167,15 @@ def next_one_in_flight(prefetch, after, shard_of, patience, ranks):
             in_turn = [0, 1, 2, 3, 3, 2, 1, 0]
             expect.equal(got["order"][:8], in_turn, f"{what} pass", because=because)
             _expect_gradients(got, where)
+
+
+@check.exercise("69.5")
+def one_norm_of_all(norm, patience, ranks):
+    """The norm of all gradients, as one device has it, on each rank."""
+    for size in (ranks, 1):
+        for rank, got in enumerate(_run(norms, norm, ranks=size, timeout=patience)):
+            what = f"{counted(size, 'rank')}, rank {rank}: the norm of all gradients"
+            expect.close(got["norm"], got["want"], what, rtol=1e-4, slips=got["wrong"])
 
 
 def _run(function: Callable, *given, ranks: int, timeout: float) -> list[dict]:
@@ -277,8 +283,8 @@ def beside_another(parts: Parts) -> list[int]:
 
 
 @launch.in_group()
-def averages(parts: Parts, norm: Callable) -> dict:
-    """A second backward pass, its gradients in the shards, and their norm."""
+def averages(parts: Parts) -> dict:
+    """A second backward pass, and its gradients in the shards."""
     layers, inputs, labels = _small()
     net = Sharded(layers, parts)
     ranks = distributed.get_world_size()
@@ -300,11 +306,8 @@ def averages(parts: Parts, norm: Callable) -> dict:
         seen.names = [name for name in seen.names if "barrier" not in name]
     freed = all(weights.grad is None for weights in unit.layer.parameters())
     grads = [None if unit.shard.grad is None else unit.shard.grad.clone() for unit in net.units]
-    parts.finish(unit, started[0])  # may write into the gradient that is there
-    for sharded, grad in zip(net.units, grads, strict=True):
-        sharded.shard.grad = grad
+    parts.finish(unit, started[0])
     rank = distributed.get_rank()
-    there = all(grad is not None for grad in grads)
     return {
         "late": late,
         "freed": freed,
@@ -312,9 +315,25 @@ def averages(parts: Parts, norm: Callable) -> dict:
         "ours": [None if grad is None else grad.cpu().numpy() for grad in grads],
         "means": [parts.shard_of(mean, rank, ranks).cpu().numpy() for mean in means],
         "own": [parts.shard_of(gradient, rank, ranks).cpu().numpy() for gradient in own],
-        "norm": float(norm(net.units)) if there else 0.0,
-        "want norm": float(torch.cat(means).norm()),
-        "wrong norms": _wrong_norms(grads, means) if there else {},
+    }
+
+
+@launch.in_group()
+def norms(norm: Callable) -> dict:
+    """The norm of known averages, of which each rank has its shards."""
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
+    generator = torch.Generator().manual_seed(5)
+    means = [torch.randn(n, generator=generator).to(world.device()) for n in (42, 64, 63, 24)]
+    units = []
+    for mean in means:
+        own = functional.pad(mean, (0, -len(mean) % ranks)).chunk(ranks)[rank]
+        units.append(SimpleNamespace(shard=torch.nn.Parameter(torch.zeros_like(own))))
+        units[-1].shard.grad = own.clone()
+    wrong = _wrong_norms([unit.shard.grad for unit in units], means)
+    return {
+        "norm": float(norm(units)),
+        "want": float(torch.cat(means).norm()),
+        "wrong": wrong,
     }
 
 
@@ -556,26 +575,19 @@ class Setting(NamedTuple):
         return [block.to(world.device()) for block in nets.torch_blocks(widths)]
 
 
-class Ours(NamedTuple):
-    """The notebook's functions: parts with and without prefetch, and the norm."""
-
-    plain: Parts
-    prefetching: Parts
-    norm: Callable
+# Ways of training: the notebook's are its Parts, those of PyTorch are None.
+Ways = Mapping[str, Parts | None]
+ONE, DDP, FSDP2 = ("one device", "DDP", "FSDP2")
 
 
-ONE, DDP, PLAIN, AHEAD, FSDP2 = ("one device", "DDP", "yours", "yours, prefetch", "FSDP2")
-WAYS = (DDP, PLAIN, AHEAD, FSDP2)
-
-
-def _model(way: str, ours: Ours, setting: Setting) -> torch.nn.Module:
+def _model(way: str, parts: Parts | None, setting: Setting) -> torch.nn.Module:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
     layers = setting.new_layers()
-    if way in (PLAIN, AHEAD):
-        return Sharded(layers, ours.plain if way == PLAIN else ours.prefetching)
+    if parts is not None:
+        return Sharded(layers, parts)
     net = torch.nn.Sequential(*layers)
     if way == DDP:
         return DistributedDataParallel(net, gradient_as_bucket_view=True)
@@ -588,16 +600,19 @@ def _model(way: str, ours: Ours, setting: Setting) -> torch.nn.Module:
     return net
 
 
+_adam = partial(torch.optim.Adam, lr=1e-3)
+_sgd = partial(torch.optim.SGD, lr=0.005)
+
+
 class Training:
     """A model of one way, its optimizer, and its batch: that of one rank, or of all for ONE."""
 
-    def __init__(self, way: str, ours: Ours, setting: Setting):
-        self.norm = ours.norm
+    def __init__(self, way: str, parts: Parts | None, setting: Setting, optimizer=_adam):
         ranks = range(distributed.get_world_size()) if way == ONE else [distributed.get_rank()]
         batches = [batch_of(rank, setting.samples) for rank in ranks]
         self.inputs, self.labels = (torch.cat(part) for part in zip(*batches, strict=True))
-        self.model = _model(way, ours, setting)
-        self.optimizer = torch.optim.Adam(self._parameters(), lr=1e-3)
+        self.model = _model(way, parts, setting)
+        self.optimizer = optimizer(self._parameters())
 
     def _parameters(self) -> list[torch.nn.Parameter]:
         if isinstance(self.model, Sharded):
@@ -625,31 +640,39 @@ class Training:
         local = [each.to_local() if hasattr(each, "to_local") else each for each in tensors]
         return sum(each.nbytes for each in local)
 
-    def losses_and_norms(self, steps: int) -> tuple[list[float], list[float]]:
-        """Of the whole batch, after each of `steps` steps."""
-        losses = []
-        norms = []
-        for _ in range(steps):
-            loss = self.step()
-            distributed.all_reduce(loss)
-            losses.append(float(loss) / distributed.get_world_size())
-            norms.append(float(self._norm()))
-        return losses, norms
+    def loss(self) -> float:
+        """A step, and the loss of the whole batch before it."""
+        loss = self.step()
+        distributed.all_reduce(loss)
+        return float(loss) / distributed.get_world_size()
 
-    def _norm(self) -> float:
+    def measured_norm(self, norm: Callable) -> float:
+        """Of the last step's gradients, with the notebook's function where they are sharded."""
         if isinstance(self.model, Sharded):
-            return self.norm(self.model.units)
+            return float(norm(self.model.units))
         gradients = [each.grad.double() for each in self._parameters()]
-        total = torch.nn.utils.get_total_norm(gradients)
-        return total.full_tensor() if hasattr(total, "full_tensor") else total
+        return float(torch.nn.utils.get_total_norm(gradients))
 
 
 @launch.in_group()
-def train_ways(ours: Ours, setting: Setting) -> dict[str, tuple[list[float], list[float]]]:
-    """{way: (losses, norms of the gradients)}, one device first."""
-    return {
-        way: Training(way, ours, setting).losses_and_norms(setting.steps) for way in (ONE, *WAYS)
-    }
+def train_ways(ways: Ways, setting: Setting) -> dict[str, list[float]]:
+    """{way: losses of steps with SGD}."""
+    losses = {}
+    for way, parts in ways.items():
+        training = Training(way, parts, setting, _sgd)
+        losses[way] = [training.loss() for _ in range(setting.steps)]
+    return losses
+
+
+@launch.in_group()
+def norm_ways(ways: Ways, setting: Setting, norm: Callable) -> dict[str, list[tuple]]:
+    """{way: (losses, norms of the gradients) of steps with Adam}."""
+    trained = {}
+    for way, parts in ways.items():
+        training = Training(way, parts, setting)
+        steps = [(training.loss(), training.measured_norm(norm)) for _ in range(setting.steps)]
+        trained[way] = list(zip(*steps, strict=True))
+    return trained
 
 
 Interval = tuple[float, float]
@@ -662,13 +685,12 @@ _SPANS = {
 
 
 class Traced(NamedTuple):
-    """One way on this rank. step: seconds. calls: collectives of a step by name. gathers: seconds
-    of those of a step; hidden: share of them during which this rank computes. rows: what happens
-    when, in the median step. file: the trace."""
+    """One way on this rank. step: seconds. calls: collectives of a step by name. hidden: share of
+    the gathers' time during which this rank computes. rows: what happens when, in the median step.
+    file: the trace."""
 
     step: timing.Measurement
     calls: dict[str, int]
-    gathers: float
     hidden: float
     rows: dict[str, list[Interval]]
     file: Path
@@ -690,8 +712,14 @@ def _traced(profile: profiling.Profile, file: Path) -> Traced:
         for name, intervals in rows_of(rank.spans[median]).items()
     }
     share = hidden / lasts if lasts else 0.0
-    seconds = lasts / len(profile.middle)
-    return Traced(profile.step, _calls(profile), seconds, share, rows, profile.save(file))
+    return Traced(profile.step, _calls(profile), share, rows, profile.save(file))
+
+
+def lanes_of(traced: Mapping[str, Traced]) -> dict[str, list[Interval]]:
+    """The rows of each way."""
+    return {
+        f"{way}: {name}": spans for way, each in traced.items() for name, spans in each.rows.items()
+    }
 
 
 def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
@@ -716,25 +744,26 @@ def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
 @plots.styled
 def draw_memory(used: dict[str, Memory], title: str):
     """The bytes of one rank's tensors during a step of each way, and between steps (dashed)."""
-    figure = plots.new_figure(width=9, height=3.2)
+    figure = plots.new_figure(width=9, height=3.4)
     panels = figure.subplots(1, len(used), sharey=True)
     for axes, (way, each) in zip(panels, used.items(), strict=True):
         milliseconds, megabytes = 1e3 * np.array(each.seconds), np.array(each.nbytes) / 1e6
         axes.step(milliseconds, megabytes, where="post", color=plots.COLORS[0])
         axes.axhline(megabytes[0], color=plots.INK, linestyle="--", linewidth=1)
         axes.set(xlabel="ms", ylim=(0, None))
-        axes.set_title(way, fontsize=11)
+        peak = f"{megabytes[0]:.1f} MB, {megabytes.max():.1f} at the peak"
+        axes.set_title(f"{way}\n{peak}", fontsize=11)
     panels[0].set_ylabel("MB of tensors")
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     return plots.done(figure, title)
 
 
 @launch.in_group()
-def trace_ways(ours: Ours, setting: Setting, folder: Path) -> dict[str, Traced]:
+def trace_ways(ways: Ways, setting: Setting, folder: Path) -> dict[str, Traced]:
     """{way: what PyTorch's profiler recorded of its steps on this rank}."""
     traced = {}
-    for way in WAYS:
-        training = Training(way, ours, setting)
+    for way, parts in ways.items():
+        training = Training(way, parts, setting)
         profile = profiling.record(
             training.step,
             steps=setting.repeat,
@@ -749,7 +778,7 @@ def trace_ways(ours: Ours, setting: Setting, folder: Path) -> dict[str, Traced]:
     return traced
 
 
-_NAMES = {"allgather": "gathers", "reduce_scatter": "reduce-scatters", "allreduce": "allreduces"}
+_NAMES = {"allgather": "gathers", "reduce_scatter": "reduce-scatters"}
 
 
 def _calls(profile: profiling.Profile) -> dict[str, int]:
@@ -770,16 +799,16 @@ class Memory(NamedTuple):
 
 
 @launch.in_group()
-def memory_ways(ours: Ours, setting: Setting) -> dict[str, Memory]:
+def memory_ways(ways: Ways, setting: Setting) -> dict[str, Memory]:
     """{way: what each allocation and release in its third step left}."""
-    return {way: _memory(way, ours, setting) for way in WAYS}
+    return {way: _memory(way, parts, setting) for way, parts in ways.items()}
 
 
 _STEP = "lab 69: step"
 _NOISE = re.compile(rb"USDT:")  # two lines of PyTorch's profiler
 
 
-def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
+def _memory(way: str, parts: Parts | None, setting: Setting) -> Memory:
     """The profiler knows the size of what it saw allocated, so it runs before the model is made."""
     gpu = torch.device(world.device()).type == "cuda"
     kinds = torch.profiler.ProfilerActivity
@@ -791,7 +820,7 @@ def _memory(way: str, ours: Ours, setting: Setting) -> Memory:
         acc_events=True,  # without it PyTorch 2.10 warns
     )
     with without_lines(_NOISE), profiler:
-        training = Training(way, ours, setting)
+        training = Training(way, parts, setting)
         for _ in range(2):
             training.step()
         gc.collect()  # what building the model left in circles of references

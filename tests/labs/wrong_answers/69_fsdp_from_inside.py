@@ -79,23 +79,7 @@ WRONG = [
           "zeros need as much memory"),
     Wrong("69.3", "full gradients are detached", "        weights.grad = None", "        weights.grad.detach_()",
           "Set weights.grad = None"),
-    Wrong("69.3", "the mean of the squares", "    dist.all_reduce(total)\n",
-          "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n", "not averaged"),
-    Wrong("69.3", "norms of the layers", [_TOTAL, _NORM], [
-          "    squares = torch.stack([unit.shard.grad.square().sum() for unit in units])",
-          "    dist.all_reduce(squares)\n    return squares.sqrt().sum()"], "Norms of layers do not add up"),
-    Wrong("69.3", "norms of the shards", [_TOTAL, _NORM], [
-          "    total = sum(unit.shard.grad.norm() for unit in units)",
-          "    dist.all_reduce(total)\n    return total"], "Norms of shards do not add up"),
-    Wrong("69.3", "no squares", _TOTAL, "    total = sum(unit.shard.grad.sum() for unit in units)", "without squares"),
-    Wrong("69.3", "absolute values", [_TOTAL, _NORM], [
-          "    total = sum(unit.shard.grad.abs().sum() for unit in units)",
-          "    dist.all_reduce(total)\n    return total"], "Absolute values are added up"),
     Wrong("69.3", "nothing is kept", _AVERAGE, "    part / dist.get_world_size()", "has no gradient"),
-    Wrong("69.3", "the norm of shards", "    dist.all_reduce(total)\n", "", "the norm of this rank's shards"),
-    Wrong("69.3", "norms added up", _NORM,
-          "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
-    Wrong("69.3", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
     Wrong("69.4", "the next one first", _PREFETCH + "\n" + _NEXT,
           "    following = i + direction\n" + _NEXT + "\n    launch_gather(units[i])\n    wait(units[i])",
           "own gather is launched before"),
@@ -111,6 +95,22 @@ WRONG = [
     Wrong("69.4", "all of them", _NEXT, "    for unit in units:\n        launch_gather(unit)", "gathers in flight"),
     Wrong("69.4", "the layer itself is not awaited", _PREFETCH,
           "    launch_gather(units[i])\n    following = i + direction", "not awaited"),
+    Wrong("69.5", "the mean of the squares", "    dist.all_reduce(total)\n",
+          "    dist.all_reduce(total)\n    total /= dist.get_world_size()\n", "not averaged"),
+    Wrong("69.5", "norms of the layers", [_TOTAL, _NORM], [
+          "    squares = torch.stack([unit.shard.grad.square().sum() for unit in units])",
+          "    dist.all_reduce(squares)\n    return squares.sqrt().sum()"], "Norms of layers do not add up"),
+    Wrong("69.5", "norms of the shards", [_TOTAL, _NORM], [
+          "    total = sum(unit.shard.grad.norm() for unit in units)",
+          "    dist.all_reduce(total)\n    return total"], "Norms of shards do not add up"),
+    Wrong("69.5", "no squares", _TOTAL, "    total = sum(unit.shard.grad.sum() for unit in units)", "without squares"),
+    Wrong("69.5", "absolute values", [_TOTAL, _NORM], [
+          "    total = sum(unit.shard.grad.abs().sum() for unit in units)",
+          "    dist.all_reduce(total)\n    return total"], "Absolute values are added up"),
+    Wrong("69.5", "the norm of shards", "    dist.all_reduce(total)\n", "", "the norm of this rank's shards"),
+    Wrong("69.5", "norms added up", _NORM,
+          "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
+    Wrong("69.5", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
 ]
 
 RIGHT = [
@@ -128,7 +128,7 @@ RIGHT = [
           "    storage = unit.full.untyped_storage()\n    if storage.nbytes():\n        storage.resize_(0)"),
     Right("69.3", "the average in place", _AVERAGE,
           "    part /= dist.get_world_size()\n    unit.shard.grad = part"),
-    Right("69.3", "a tensor of squares", _TOTAL,
+    Right("69.5", "a tensor of squares", _TOTAL,
           "    total = torch.cat([unit.shard.grad for unit in units]).pow(2).sum()"),
     Right("69.4", "both launched, then awaited", [_PREFETCH, _NEXT], [
         "    launch_gather(units[i])\n    ahead = i + direction",

@@ -30,7 +30,7 @@ ROOT = paths.root()
 # The scripts differ in their lab's name, ranks and cores alone. These labs cross the network each
 # in a way of its own: MPI, tensors over MPI, Horovod with either framework, Gloo, TensorFlow's
 # servers; or they read what a job leaves: logs, records, checkpoints.
-USUAL = ("20", "22", "26", "30", "50", "51", "53", "60", "61", "70", "80")
+USUAL = ("20", "26", "30", "51", "53", "60", "61", "70", "80")
 EVERY = os.environ.get("EVERY_LAB") or os.environ.get("CI")
 STEMS = [
     path.stem

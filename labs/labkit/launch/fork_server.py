@@ -161,7 +161,7 @@ def warm(modules: list[str]) -> None:
     for finalizer in weakref.finalize._registry:
         finalizer.atexit = False  # a fork need not take apart PyTorch's tables of operators
     if "torch._dynamo" in sys.modules:
-        # At its end, each fork would import what prints a table of compilations, a fifth of its time.
+        # Else each fork would import, at its end, what prints a table of compilations.
         atexit.unregister(sys.modules["torch._dynamo.utils"].dump_compile_times)
     gc.collect()
     gc.freeze()  # collections in the forks would copy all pages

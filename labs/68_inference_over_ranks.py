@@ -13,9 +13,9 @@
 # step costs, partition the model over ranks, and decide how several devices share their requests.
 # Four optional last parts (about 35 minutes more) compare both ways for eight GPUs (5 minutes),
 # batch the requests of many users (20), give prefill a pool of its own (6), and classify images on
-# replicas (4).
+# replicas (3).
 #
-# **After this lab you can** (1) write attention with a KV cache and prove that it chooses the same
+# **After this lab you can** (1) write attention with a KV cache and show that it chooses the same
 # tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two [allreduces](../labs/GLOSSARY.md#allreduce)
 # of a tensor-parallel layer, (4) decide between replicas and tensor parallelism for given devices,
 # and (5, optional) write a [scheduler](../labs/GLOSSARY.md#scheduler) for continuous batching and say what a separate pool of
@@ -264,14 +264,15 @@ lab68.draw_roofline(
 #
 # In our runs on two cores, the decode steps stay below the slanted roof by a factor of 1.3 to 4,
 # because a product with few rows reaches less of the memory bandwidth than the copy that gave the
-# roof. (One sequence has a fast routine of its own and can take half as long as two.)
+# roof. Moreover `torch.cat` copies the whole cache in each step, which our count leaves out. (One
+# sequence has a fast routine of its own and can take half as long as two.)
 #
 # On a GPU the ridge is further to the right. An H100 does 989 Tflop/s in BF16, a floating-point
 # format of 16 bits, and reads 3.35 TB/s (NVIDIA's data sheet), so its ridge is at 295 flops per
 # byte. With one sequence, the predicted model reaches 1/295 of this peak at best. With 64
-# sequences, the cache has more bytes than the weights, and each sequence reads its own. Long
-# contexts therefore keep decode memory-bound at any batch size, and many newer models share keys
-# and values between heads for this reason.
+# sequences, the cache has more bytes than the weights, and each sequence reads its own. With
+# such contexts, decode therefore stays memory-bound at any batch size, and many newer models share
+# keys and values between heads for this reason.
 #
 # ## 3. Tensor parallelism for one request
 # A batch does not make a single request faster. If its [latency](../labs/GLOSSARY.md#latency) counts, or if the weights do not fit
@@ -293,6 +294,9 @@ def added(comm, terms):
 #
 #     middle = entering + part.attention(part.norm1(entering)) + part.out_bias
 #     leaving = middle + part.mlp(part.norm2(middle)) + part.down_bias
+#
+# `norm1` and `norm2` are layer normalizations, which scale the numbers of each position to mean 0
+# and variance 1. What enters is added again (a *residual connection*).
 #
 # On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum. All ranks
 # have the complete `entering`, norms and biases, which must be counted only once.
@@ -439,8 +443,8 @@ predict.right("68.4", few=few, many=many)
 # **Explain.** A step with few requests is limited by memory, where tensor parallelism has an
 # advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. On
 # our two cores, tensor parallelism was ahead at 8 requests, with 9.7 against 12.4 ms. At 32
-# requests arithmetic, which both ways share equally, gains in weight, and the times were 22.6 and
-# 24.3 ms. At 2 requests each replica has a single sequence, whose fast routine cancels the
+# requests arithmetic and the copies of the caches, which both ways share equally, gain in weight,
+# and the times were 22.6 and 24.3 ms. At 2 requests each replica has a single sequence, whose fast routine cancels the
 # advantage, and which way was faster changed from run to run.
 #
 # The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
@@ -450,12 +454,12 @@ predict.right("68.4", few=few, many=many)
 # ### What you take away
 # - Prefill is like training: many tokens per weight. Decode reads all weights and the cache for one
 #   token per sequence, and is limited by memory.
-# - The KV cache does not change the result, and the tokens prove it. It fills the memory and keeps
-#   decode memory-bound for long contexts.
+# - With a KV cache, the tokens stay the same. The cache fills the memory and keeps decode
+#   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
-# - Unlike replicas, tensor parallelism can make a single request faster. The price is two
-#   allreduces per layer, which nothing can hide.
-# - Replicas send nothing, but each of them reads all weights, so the model has to fit on one
+# - Only tensor parallelism divides the work of a single request. The price is two allreduces per
+#   layer, which nothing can hide.
+# - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #
 # ## Going further (optional): eight GPUs

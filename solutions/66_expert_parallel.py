@@ -135,12 +135,12 @@ check("66.1", route, balance_loss)
 #
 # The collective for this is an **all-to-all**: every rank sends a different message to every rank.
 # `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
-# If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, this sends 1
-# number to rank 0 and 3 to rank 1, and receives 2 from rank 0 and none from rank 1. What is
-# received is in `box`, in the order of the ranks. Both can be torch tensors, which are passed as
-# they are:
+# If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, on rank 0 of two
+# ranks, this sends 1 number to rank 0 (itself) and 3 to rank 1, and receives 1 from rank 0 and 2
+# from rank 1. What is received is in `box`, in the order of the ranks. Both can be torch tensors,
+# which are passed as they are:
 #
-#     comm.Alltoallv([numbers, [1, 3]], [box, [2, 0]])
+#     comm.Alltoallv([numbers, [1, 3]], [box, [1, 2]])
 #
 # MPI counts *numbers*, but we send *rows*. A row is the vector of one token for one of its choices
 # and has `width` numbers, so n rows are n · width numbers.
@@ -320,7 +320,8 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # ### Measure
 # The network predicts the next character of Python's standard library from the eight before it,
 # which together are turned into one token. It trains on two ranks with your functions and, as a
-# control, in one process that computes every expert without any exchange.
+# control, in one process that computes every expert without any exchange. Each rank computes the
+# load-balancing loss of its own tokens, and so does the one process for each half of the batch.
 #
 # The router and the other small matrices are on all ranks, so their gradients are added up. Those
 # of the experts are not: why?
@@ -361,8 +362,8 @@ loads = {way: row["busiest expert / mean"] for way, row in table.items()}
 predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"])
 
 # %% [markdown]
-# **Explain.** First the control. *Losses, difference* is the largest difference between a step's
-# loss and that of one process. You should see only differences of rounding, so the ranks train the
+# **Explain.** First the control. The row *losses, difference to one process* is the largest
+# difference in any step. You should see only differences of rounding, so the ranks train the
 # same network. The row *busiest expert / mean* answers the prediction:
 #
 # - **Without the load-balancing loss,** the busiest expert should get more than twice its share. In
@@ -443,12 +444,12 @@ predict.compare("66.3", **ratios, times_as_long=longer)
 # %% [markdown]
 # **Explain.** *Bytes.* Expert parallelism sends k/p of what tensor parallelism sends: as much on
 # two ranks (2/2), and half of it on four (2/4). (The tensor-parallel layer also gathers the scores,
-# which adds a little.) A token visits k ranks at most, while tensor parallelism brings it to all of
-# them.
+# which adds a little.) Each choice is one row, which travels to one rank, so a token sends k rows.
+# Tensor parallelism brings each token to all p ranks.
 #
 # *Memory.* Both have the same share of the parameters. Tensor parallelism keeps all gathered tokens
 # for the backward pass, so *MB kept* grows with the number of ranks. In expert parallelism it stays
-# the same.
+# the same, as long as the load is even.
 #
 # *Time.* In the tensor-parallel layer each rank does the same part of every row's work, whatever
 # the routing. The expert-parallel layer waits for its busiest rank. With three quarters of the
@@ -634,7 +635,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 #
 # - *For 32 or 128 tokens* two hops are about three to four times as fast as the flat all-to-all,
 #   because a rank sends 7 + 7 messages in place of 63, one after the other. (The step between 8 and
-#   32 tokens comes from the eager limit, lab 20.)
+#   32 tokens comes from the *eager limit*: a longer message is not sent before its receiver is
+#   ready.)
 # - *For many tokens* the two come closer, because both bring the same bytes through the NICs. Only
 #   a row once per node saves bytes there.
 # - *The single node* is far faster at every size, although each of its ranks receives as many
@@ -648,8 +650,9 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # This part takes about 20 more minutes.
 #
 # Over how many GPUs should the experts of a real model be distributed, and should they be cut as
-# well? [DeepSeek-V3](@deepseek2024) has 58 MoE layers with d = 7,168. Each has 256 experts, of
-# which a token uses 8, on at most 4 nodes. It was trained on H800 GPUs in nodes of 8, with NVLink
+# well? [DeepSeek-V3](@deepseek2024) has 58 MoE layers with d = 7,168. Each has 256 routed experts,
+# of which a token uses 8, on at most 4 nodes. (We leave out one more expert, which all tokens use.)
+# It was trained on H800 GPUs in nodes of 8, with NVLink
 # at 160 GB/s and a NIC of 50 GB/s per GPU. Its 16 pipeline stages have 128 GPUs and 58/16 = 3.6 MoE
 # layers each.
 #
@@ -661,7 +664,8 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # The cost model counts how many rows one exchange moves for a token, in two hops, sent once per
 # node:
 #
-# 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs.
+# 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs. `tensor`
+#    is at most 8, so that the parts of an expert are in one node.
 # 2. *Between nodes* a token sends `net.nodes_of_a_token(n)` · (n − 1)/n rows: the number of nodes
 #    that it needs on average, times the share of them that are not its own.
 # 3. *Inside* nodes it sends `net.groups_of_a_token(layout)` · tensor · (g − 1)/g rows. These are

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 67 Context parallelism: ring attention
 #
-# A language model that reads a whole book or a code base needs sequences of a million tokens. The
-# activations of such a sequence do not fit into one GPU, even if the model does, and the work of
+# A language model that reads several books or a code base at once needs sequences of a million
+# tokens. The activations of such a sequence do not fit into one GPU, even if the model does, and the work of
 # attention grows with the square of the length. Data parallelism does not help, because there is
 # only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
 # positions.
@@ -27,7 +27,7 @@
 # *Left: each rank keeps its queries Q, and blocks of keys and values (KV) travel to the right.
 # Right: what rank 0 does. While it computes with one block, the next one arrives.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 64
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 23, 64
 
 # %%
 import math
@@ -200,7 +200,7 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # ### Predict
 # A ring has 4 ranks. Computing with a block takes 2 ms, and a message 1 ms. How many ms does the
 # whole ring take, (a) if each rank computes first, and then sends and receives, and (b) if it does
-# both at the same time? The first block is already there.
+# both at the same time? The first block is already there, and the last one is not sent on.
 
 # %%
 predict("67.2", in_turns=11, overlapped=8)
@@ -412,11 +412,10 @@ gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
 predict.right("67.3", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
 
 # %% [markdown]
-# **Explain.** The mask saves half of the work, but with neighboring chunks it saves hardly any
-# time: in every step but the first, some rank has to compute all four pairs. Zigzag is (4*p* − 2) /
-# (2*p*) times as fast as neighbors, which is 1.5 on 2 ranks and approaches 2 for many. With zigzag
-# all ranks compute two pairs in *every* step, not only in the sum over all steps, and this is what
-# a ring needs.
+# **Explain.** The mask saves half of the work, but with neighboring chunks it saves little time, 2
+# pairs of 16 on four ranks: in every step but the first, some rank has to compute all four pairs.
+# Zigzag is (4*p* − 2) / (2*p*) times as fast as neighbors, which is 1.5 on 2 ranks and approaches 2
+# for many. With zigzag all ranks compute two pairs in *every* step, so no rank waits for another.
 #
 # ### Measure: on real ranks
 # First we compare the outputs of both assignments with full causal attention. `lab67.forward` is
@@ -613,7 +612,7 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # %%
 flops = 740e12
 machine = virtual.machine("h100_ndr")
-lengths = [2**power for power in range(13, 21)]
+lengths = sorted([*(2**power for power in range(13, 21)), 3 * 2**16])
 between = virtual.Cluster(nodes=8, machine=machine)
 curves = {}
 for label, kv in (("kv = hidden", 2048), ("kv = hidden / 16", 128)):
@@ -644,7 +643,9 @@ for name, bandwidth in links.items():
 #
 # For shorter sequences, three facts decide about Ulysses:
 #
-# - For `kv` = `hidden` it is the fastest, because it sends a quarter of the bytes.
+# - For `kv` = `hidden` it is the fastest up to about three quarters of this length (185,000
+#   positions), because it sends a quarter of the bytes. From there on, the ring is faster, although
+#   a part of its messages is not hidden yet.
 # - With grouped-query attention it is the slowest, because it also exchanges the queries and the
 #   output, which are much longer than the keys and values here.
 # - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,

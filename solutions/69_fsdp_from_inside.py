@@ -49,6 +49,8 @@ patience = 60  # seconds after which a check calls a program stuck
 # layer into one **flat tensor**, and each rank keeps a **shard** of it, which is one of *p*
 # consecutive parts of equal length. A flat tensor whose length *p* does not divide is **padded**
 # with zeros. For example, two ranks keep 5 numbers as 3 and 3, and the last of the six is a zero.
+# (PyTorch's first FSDP works in this way. The `fully_shard` of lab 60 shards each parameter by
+# itself, and gathers, releases and prefetches in the same way.)
 #
 # Before the layer is used, an *allgather* (lab 21) joins the shards of all ranks on every rank. In
 # `torch.distributed`, the call with `async_op=True` only launches it and returns a handle:
@@ -236,7 +238,7 @@ check("69.2", release, before, after)
 # <details><summary>Hint 1: start</summary>
 #
 # `torch.cat([weights.grad.flatten() for weights in unit.layer.parameters()])`, as in lab 60. The
-# result of the reduce-scatter needs room: `torch.empty_like(unit.shard)`, detached. `finish` needs
+# result of the reduce-scatter needs room: `torch.empty_like(unit.shard.detach())`. `finish` needs
 # this tensor and the handle.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -394,7 +396,7 @@ plots.lanes(lab69.lanes_of(traced), title="What one rank computes and sends in a
 # Without prefetch none of the gathers is hidden, because `before` waits for each of them. With
 # prefetch a part of their time lies under computation. Two parts cannot: the first gather of each
 # pass, which nothing precedes, and the part of a gather's time that exceeds the computation time of
-# the preceding layer. On the machine on which this lab was written (two ranks on two cores), 27 to
+# the preceding layer. (The layer at either end is so small that it hides hardly anything.) On the machine on which this lab was written (two ranks on two cores), 27 to
 # 55 % of the gathers' time was hidden in four runs, the least while other programs were running.
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
@@ -417,7 +419,9 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 
 # %% [markdown]
 # **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, and DDP 16. (At the start of a step, `zero_grad` frees your gradients, a quarter of
+# parameter, and DDP 16, as its gradients lie in its buckets (`gradient_as_bucket_view=True`;
+# without it, the buckets add 4). Four of them are the parameter, four the gradient, and eight the
+# averages of Adam, with which sections 6 and 7 train. (At the start of a step, `zero_grad` frees your gradients, a quarter of
 # these bytes.) *The peak* contains the full parameters of one layer, the full gradients of one or
 # two, the copies that go into the reduce-scatter, and the activations. *Prefetch* adds the
 # parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a few MB too high,
@@ -437,8 +441,8 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # </details>
 #
 # ### What you take away
-# - FSDP gathers a layer's parameters before each use, and empties their storage after it, so that
-#   autograd's references survive.
+# - FSDP gathers a layer's parameters before each use, and empties their storage after it, because
+#   autograd keeps references to them.
 # - A reduce-scatter leaves each rank with the sum of the gradients of its shard, so that the full
 #   gradients of a layer can be freed at once.
 # - Prefetch is an order: launch the next gather, compute, and only then wait. It costs the memory
@@ -497,7 +501,7 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 # %% [markdown]
 # **Explain.** In our run the losses of the control were only 0.0003 apart, so with Adam they hardly
 # show the mistake. Its norm is twice as large as that of one device, which is a relative distance
-# of 1, whereas all others agree to seven digits. So a comparison of losses alone can miss a wrong
+# of 1, whereas all others agree to about six digits. So a comparison of losses alone can miss a wrong
 # scale, and a comparison of norms finds it.
 #
 # ## Going further (optional): what FSDP2 does differently
@@ -511,7 +515,7 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 # | the price | padding | a copy before and after each collective, which sends the shards of several parameters together, and padding where the first dimension does not divide |
 #
 # A checkpoint of FSDP2 therefore contains parameters with their names and shapes, and frozen
-# parameters or several data types do not interfere with each other. The next cell repeats all
+# parameters do not interfere with trainable ones. The next cell repeats all
 # measurements for FSDP2, which is `fully_shard` for each layer and for the whole network. This
 # takes about 20 s.
 

@@ -13,6 +13,7 @@ from authoring import cells, generate, kernel
 from labkit import paths
 
 SECONDS = 900  # to end a run that hangs; no speed is asserted
+EVERY_LAB = bool(os.environ.get("EVERY_LAB") or os.environ.get("CI"))  # or a sample
 
 
 def own_warnings_are_errors() -> str:

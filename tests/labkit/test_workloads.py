@@ -86,9 +86,11 @@ def test_a_control_gives_the_share_of_communication():
     load = workloads.load("tiny gpt", "cpu")
     steps = {"all": lambda: time.sleep(0.08), "alone": lambda: time.sleep(0.02)}
     speeds = load.speeds(steps, control="alone")
-    assert speeds["all"].communication == pytest.approx(0.75, abs=0.1)
+    share = 1 - speeds["alone"].seconds.median / speeds["all"].seconds.median  # about 0.75
+    assert speeds["all"].communication == pytest.approx(share)
+    assert 0.4 < share < 0.9
     assert speeds["alone"].communication is None
-    assert "communication is 7" in str(speeds["all"])
+    assert f"communication is {share:.0%}" in str(speeds["all"])
 
 
 def test_mixed_precision_computes_in_bfloat16_and_keeps_weights():

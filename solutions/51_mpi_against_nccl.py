@@ -189,7 +189,7 @@ check("51.1", meeting)
 # ### Predict
 # The vector is a single number of 4 bytes, on the ranks of this machine. How many times as long as
 # `mpi` does `torch-gloo` take? MPI writes to shared memory, from which the other ranks read, and
-# takes 10 to 20 µs. Gloo uses TCP even inside one machine, and is called by a thread of PyTorch.
+# takes 10 to 30 µs. Gloo uses TCP even inside one machine, and is called by a thread of PyTorch.
 # You cannot compute this ratio, so guess.
 
 # %%
@@ -228,7 +228,7 @@ if {"torch-gloo", "mpi"} <= set(here):
 # %% [markdown]
 # **Explain.** For short vectors the cost of a *call* determines the time: which threads it wakes
 # up, and how many layers it passes. Inside one machine without GPUs, you should see `mpi` far below
-# all other curves at the left end of the left panel. It takes 10 to 20 µs, while the others take
+# all other curves at the left end of the left panel. It takes 10 to 30 µs, while the others take
 # from tenths of a ms to a few ms.
 #
 # For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
@@ -261,7 +261,7 @@ for name, by_rank in hurried.items():
 # - *A call* takes as long as the allreduce of 4 bytes.
 # - *A byte* takes the time of the longest vector, divided by its number of bytes.
 # - *The copies* of a byte into the bucket and back take about 0.3 ns together (measured in the
-#   kit's reference).
+#   kit's reference, on an idle machine).
 
 # %%
 if "horovod-mpi" in here:
@@ -351,6 +351,10 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 #   more.
 # - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
 #   is copied although it is alone in its bucket.
+#
+# If your ratio is well below your prediction, compare the hatched part of `hvd mpi fused` with the
+# 31 ms of the prediction. On a busy machine the copies take longer: in one such run here they took
+# 126 ms, and `horovod-mpi` gained nothing by fusing.
 #
 # How would you improve `exchange` for VGG-16?
 #

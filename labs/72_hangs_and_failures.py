@@ -10,8 +10,8 @@
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
 # collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
-# number). At the end, a table lists further failures, and two more list the tools that give
-# evidence of them.
+# number). Two optional last parts (about 10 minutes more) list the tools that you can switch on
+# before a job, and seven more failures with their symptoms.
 #
 # **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
 # the first collective call that does not match the calls of the other ranks, (3) train on uneven
@@ -23,7 +23,7 @@
 # file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
 # no longer match, starting with its second one.*
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 70 · Level: advanced · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock
@@ -50,9 +50,9 @@ patience = 40  # seconds after which a check calls a program stuck
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one [epoch](../labs/GLOSSARY.md#epoch) of data-parallel training, in which each rank reads its
-# own shard, a list of files. After each step it prints to a log and appends a row to a table. Other
-# programs write to this table, too, so `flock` waits until no other program holds a lock on that
-# file.
+# own shard, a list of files. There is no network in it: the [gradient](../labs/GLOSSARY.md#gradient) of a step is simply the length
+# of a file. After each step the rank prints to a log and appends a row to a table. Other programs
+# write to this table, too, so `flock` waits until no other program holds a lock on that file.
 
 # %%
 def epoch(files, log, table):
@@ -79,9 +79,15 @@ def epoch(files, log, table):
 # prints what py-spy sees.
 #
 # Read each rank's stack from the bottom up. The last entry is `epoch`, with the number of the line
-# in which the rank is, and the entries above it are the functions that this line has called. The
-# cell takes about 10 s, because it also runs three more jobs with other faults, which the check of
-# your exercise will use.
+# in which the rank is, and the entries above it are the functions that this line has called. For
+# example, this rank is in line 7 of a function `copy`, which called `sleep` of another file:
+#
+#     rank 0 waits (seen by py-spy)
+#         sleep (tools/waiting.py:15)
+#         copy (work/copying.py:7)
+#
+# The cell takes about 10 s, because it also runs three more jobs with other faults, which the check
+# of your exercise will use.
 
 # %%
 lab72.show_program(epoch)
@@ -114,29 +120,13 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
 # With 1,000 ranks it is not practical to read 1,000 stacks. Therefore write down the rule that you
-# have just used as a function, and then remove the cause of the hang.
+# have just used as a function.
 #
 # ### Exercise 72.1 · The odd one out
-# **First, name the rank.** Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the
-# outermost first, so `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the
-# rank whose line of `epoch` no other rank shares, together with that line: `return rank, line`.
-# About 3 lines.
-#
-# **Then, remove the cause.** You don't change `epoch`, only the files with which it works.
-# `mend(files, log, table, nearby)` runs on each rank, and returns what `epoch` gets in place of
-# `files`, `log` and `table`. All three are in `nearby`, a folder on this rank's own disk. The new
-# log and table are given, and `copies`, a list of paths, is your part. About 2 lines.
-#
-# - The files have already been copied. The copy of a file is `nearby / file.name`. (`nearby / file`
-#   would be the original file.)
-# - Include only the first files, as many as the shortest shard has. Every rank therefore has to
-#   learn the smallest of the ranks' numbers of files:
-#
-#       dist.all_reduce(fewest, op=dist.ReduceOp.MIN)   # fewest is now the smallest value of all ranks
-#
-# - You can slice a list with such a tensor: `files[:fewest]`.
-#
-# *(beginner)*
+# Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
+# `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
+# `epoch` no other rank shares, together with that line: `return rank, line`. For example, if four
+# ranks are in lines 12, 12, 9 and 12 of `epoch`, the answer is `(2, 9)`. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -148,10 +138,6 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # `min(range(len(lines)), key=lambda rank: lines.count(lines[rank]))` is the rank whose line occurs
 # least often in the list.
 # </details>
-# <details><summary>Hint 3: the smallest shard</summary>
-#
-# After the `all_reduce`, `files[:fewest]` are the files that remain.
-# </details>
 
 # %%
 def odd_one_out(stacks):
@@ -160,25 +146,65 @@ def odd_one_out(stacks):
     raise NotImplementedError("exercise 72.1: The odd one out")
 
 
-def mend(files, log, table, nearby):
-    """What epoch is given on this rank instead of files, log, table. nearby: a folder with
-    copies."""
-    fewest = torch.tensor(len(files))
-    raise NotImplementedError("exercise 72.1: The odd one out")
-    return copies, (nearby / "log").open("w"), nearby / "table"
-
-
 # %%
-# Asked: Rank and line of the four runs; then `epoch` with what `mend` returns,
-# on ranks with the same faults, to its end.
-check("72.1", odd_one_out, mend)
+# Asked: The rank and its line, of made-up stacks and of the four runs.
+check("72.1", odd_one_out)
 
 
 # %% [markdown]
 # With only two ranks, each rank is on a line of its own, so counting does not help. Look at the
 # lines instead: the rank that does not wait in a collective keeps the other one waiting. If both
-# ranks wait in collectives, you need the next section.
+# ranks wait in collectives, you need section 2.
 #
+# ### Remove the cause
+# The table above has a fix for each of the four causes. Three of them give a rank files of its own
+# on a local disk. The fourth is different, because every rank has to stop after the shortest shard,
+# and a rank knows only the length of its own. An allreduce can tell all ranks the smallest value:
+#
+#     dist.all_reduce(fewest, op=dist.ReduceOp.MIN)
+#
+# | | rank 0 | rank 1 | rank 2 |
+# |---|---|---|---|
+# | `fewest` before, the rank's number of files | 5 | 5 | 3 |
+# | `fewest` afterwards | 3 | 3 | 3 |
+#
+# ### Exercise 72.2 · Local files, and as many as the shortest shard
+# `mend(files, log, table, nearby)` runs on each rank before `epoch`, and returns what `epoch` gets
+# in place of `files`, `log` and `table`. The new log and table are given. They are in `nearby`, a
+# folder on this rank's own disk, which also contains a copy of each of the rank's files. Write the
+# list `copies`, with the paths of these copies:
+#
+# - Include only the first files, as many as the shortest shard has. You can slice a list with a
+#   tensor: `files[:fewest]`.
+# - The copy of a file is `nearby / file.name`. (`nearby / file` would be the original file.)
+#
+# About 2 lines. *(beginner)*
+#
+# <details><summary>Hint 1: the smallest shard</summary>
+#
+# Call the `all_reduce` above. After it, `files[:fewest]` are the files that remain.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `copies` is `[… for file in files[:fewest]]`, with the path of one copy in place of the dots.
+# </details>
+
+# %%
+def mend(files, log, table, nearby):
+    """What epoch is given on this rank instead of files, log, table. nearby: a folder with
+    copies."""
+    fewest = torch.tensor(len(files))
+    raise NotImplementedError("exercise 72.2: Local files, and as many as the shortest shard")
+    return copies, (nearby / "log").open("w"), nearby / "table"
+
+
+# %%
+# Asked: `epoch` runs to its end with what `mend` returns, on ranks with the
+# same four faults.
+check("72.2", mend)
+
+
+# %% [markdown]
 # ## 2. All ranks are in a collective, and wait
 # [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
 # **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
@@ -212,7 +238,16 @@ def train(batches):
 #
 # The next cell runs `train` on three ranks until they hang, and prints the last calls of each rank
 # beside each other. For example, `all_reduce(6) line 8` is an allreduce of 6 numbers that was
-# called in line 8. The cell again runs further jobs for your exercise.
+# called in line 8. Read the rows from top to bottom, and find the first one in which the calls are
+# not all alike. In this example it is row 1:
+#
+#     call  rank 0                rank 1                rank 2
+#        0  all_reduce(6) line 8  all_reduce(6) line 8  all_reduce(6) line 8
+#        1  reduce(1) line 15     barrier(0) line 16    reduce(1) line 15
+#
+# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, stands beside the others'
+# `reduce`. The first call that does not match is therefore that of rank 1 in line 16. The cell
+# again runs further jobs for your exercise.
 
 # %%
 lab72.show_program(train)
@@ -226,47 +261,27 @@ lab72.show_records(mixed_up[0])
 # line of `train` did it make this call?
 
 # %%
-predict("72.2", rank=..., line=...)
+predict("72.3", rank=..., line=...)
 
 # %%
-predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0]))
+predict.right("72.3", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0]))
 
 
 # %% [markdown]
 # **Explain.** One batch was different on one rank, and it made this rank take another path through
 # the code, because a condition such as `batch["loss"] > 100` was evaluated with the numbers of
-# *one* rank. To fix this, base such a decision on numbers that are the same on all ranks. The
-# cheapest are numbers that are reduced over all ranks anyway, because others require an additional
-# collective for each batch.
+# *one* rank. If the line that you found contains `dist.broadcast`, the [loss](../labs/GLOSSARY.md#loss) was different on this
+# rank, and otherwise its list of statistics.
 #
-# Also, never let a `set` of names determine an order, because Python may iterate over such a set in
-# a different order in each process. `sorted` returns an order that is the same on all ranks.
-#
-# ### Exercise 72.2 · The first call that does not fit
-# **First, find the call.** Write `first_difference(records)`. `records[rank]` is the list of a
-# rank's calls, in order. A record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop
-# over the positions in these lists is given.
+# ### Exercise 72.3 · The first call that does not fit
+# Write `first_difference(records)`. `records[rank]` is the list of a rank's calls, in order. A
+# record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in these
+# lists is given.
 #
 # At the first position where the ranks do not all have the same call with the same number of
-# values, return the rank that differs from most others, and the line of *its* call. For example:
-#
-#     call  rank 0                rank 1                rank 2
-#        0  all_reduce(6) line 8  all_reduce(6) line 8  all_reduce(6) line 8
-#        1  reduce(1) line 15     barrier(0) line 16    reduce(1) line 15
-#
-# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, stands beside the others'
-# `reduce`. The answer is `(1, 16)`.
-#
-# If all calls match, return `None`, because one rank has simply stopped, as in section 1. About 4
-# lines.
-#
-# **Then, let the ranks agree.** The check calls `agree(batch)` on each rank, for each batch in
-# turn, and gives `train` what it returns. `everybody`, the list of all ranks' batches, is given.
-# Return a new dict that is the same on all ranks. Its `"loss"` is the largest [loss](../labs/GLOSSARY.md#loss) of all ranks,
-# and its `"statistics"` are all statistics that at least one rank wants, once each, in alphabetical
-# order. About 2 lines.
-#
-# *(intermediate)*
+# values, return the rank that differs from most others, and the line of *its* call. For the example
+# above, the answer is `(1, 16)`. If all calls match, return `None`, because one rank has simply
+# stopped, as in section 1. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: do they differ?</summary>
 #
@@ -278,34 +293,73 @@ predict.right("72.2", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # The rank is the one whose entry occurs least often in `kinds`, as in 72.1. Return it with
 # `calls[rank].line`, inside the loop.
 # </details>
-# <details><summary>Hint 3: all statistics that some rank wants</summary>
-#
-# `wanted = {name for other in everybody for name in other["statistics"]}` is a set of these names,
-# in no particular order. `max(other["loss"] for other in everybody)` is the largest loss.
-# </details>
 
 # %%
 def first_difference(records):
     """(rank, line) of the first call that does not fit. records: by rank, the calls in order."""
     for calls in zip(*records, strict=False):  # calls[rank]: each rank's first call, its second, …
-        raise NotImplementedError("exercise 72.2: The first call that does not fit")
+        raise NotImplementedError("exercise 72.3: The first call that does not fit")
     return None
 
 
+# %%
+# Asked: Rank and line of the first call that does not fit, of made-up records
+# and of the three runs.
+check("72.3", first_difference)
+
+
+# %% [markdown]
+# ### Let the ranks agree
+# To prevent such a hang, base each decision on numbers that are the same on all ranks. The cheapest
+# are numbers that are reduced over all ranks anyway, because others require an additional
+# collective for each batch.
+#
+# Also, never let a `set` of names determine an order, because Python may iterate over such a set in
+# a different order in each process. `sorted` returns an order that is the same on all ranks.
+#
+# For example, two ranks have different batches, and agree on one that contains the larger loss and
+# all statistics that at least one of them wants, in alphabetical order:
+#
+# | | loss | statistics |
+# |---|---|---|
+# | batch of rank 0 | 2.0 | right, loss |
+# | batch of rank 1 | 150.0 | loss, area |
+# | agreed, on both ranks | 150.0 | area, loss, right |
+#
+# Both ranks now begin again from rank 0, because the agreed loss is above 100 on both.
+#
+# ### Exercise 72.4 · One batch for all
+# The check calls `agree(batch)` on each rank, for each batch in turn, and gives `train` what it
+# returns. `everybody`, the list of all ranks' batches, is given. Return a new dict, which is the
+# same on all ranks: its `"loss"` is the largest loss of all ranks, and its `"statistics"` is the
+# list of all statistics that at least one rank wants, once each, in alphabetical order. About 2
+# lines. *(intermediate)*
+#
+# <details><summary>Hint 1: all statistics that some rank wants</summary>
+#
+# `wanted = {name for other in everybody for name in other["statistics"]}` is a set of these names,
+# in no particular order.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `max(other["loss"] for other in everybody)` is the largest loss. Return it in a dict with the keys
+# `"loss"` and `"statistics"`.
+# </details>
+
+# %%
 def agree(batch):
     """A batch that is the same on all ranks: the largest loss, all statistics that some rank
     wants."""
     # Across ranks: everybody sees everybody's batch; everybody[rank] is what that rank gave.
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, batch)
-    raise NotImplementedError("exercise 72.2: The first call that does not fit")
+    raise NotImplementedError("exercise 72.4: One batch for all")
 
 
 # %%
-# Asked: Rank and line of the first call that does not fit, of made-up records
-# and of the three runs; then trainings on ranks with the same faults, to their
-# end.
-check("72.2", first_difference, agree)
+# Asked: The same batches on all ranks; then training runs with them, on ranks
+# with the same three faults, to their end.
+check("72.4", agree)
 
 # %% [markdown]
 # ### Measure: in the wrong order, and no hang
@@ -321,8 +375,10 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
         print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
 
 # %% [markdown]
-# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other and reports nothing.
-# **Such a failure is worse than a hang**, because the training run continues with wrong numbers.
+# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other, so both sums are 11, and
+# reports nothing. **Such a failure is worse than a hang**, because the training run continues with
+# wrong numbers.
+#
 # Horovod asks all ranks which tensors are ready and pairs them by name ([lab 44](44_timeline_and_fusion.ipynb)). The order
 # therefore does not matter, as long as each rank submits both tensors before it waits for one of
 # them (with `hvd.allreduce_async`).
@@ -348,10 +404,10 @@ lab72.stall(lengths)
 # Which rank is missing, and how many batches does it have?
 
 # %%
-predict("72.3", rank=..., batches=...)
+predict("72.5", rank=..., batches=...)
 
 # %%
-predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
+predict.right("72.5", rank=lengths.index(min(lengths)), batches=min(lengths))
 
 
 # %% [markdown]
@@ -367,12 +423,19 @@ predict.right("72.3", rank=lengths.index(min(lengths)), batches=min(lengths))
 # instead of the mean of 3 and 5. We therefore add up two things, the values and **the number of
 # ranks that contribute a value**:
 #
-#     total = hvd.allreduce(tensor, op=hvd.Sum, name=name)   # the sum, which zeros do not change
+# | | rank 0 | rank 1 | rank 2, which has joined | sum |
+# |---|---|---|---|---|
+# | value | 3 | 5 | 0 | 8 |
+# | number of ranks that contribute | 1 | 1 | 0 | 2 |
 #
-# ### Exercise 72.3 · Averages over those who are still there
+# The average is 8/2 = 4. For a sum instead of an average, call `hvd.allreduce` with `op=hvd.Sum`:
+#
+#     total = hvd.allreduce(tensor, op=hvd.Sum, name=name)
+#
+# ### Exercise 72.5 · Averages over those who are still there
 # `gradients` is this rank's list of tensors of 3 numbers each, one tensor for each of its batches.
 # Another rank may have more tensors, or none at all. Put into `results` the average of each of
-# *this rank's* [gradients](../labs/GLOSSARY.md#gradient), over the ranks that have a gradient in that step. No rank may hang. The
+# *this rank's* gradients, over the ranks that have a gradient in that step. No rank may hang. The
 # loop is given. Write 2 or 3 lines in it, in place of the first `raise`, and one line below it, in
 # place of the second. *(intermediate)*
 #
@@ -395,15 +458,15 @@ def averages(gradients):
     results = []
     for step, gradient in enumerate(gradients):
         name = f"step.{step}"
-        raise NotImplementedError("exercise 72.3: Averages over those who are still there")
-    raise NotImplementedError("exercise 72.3: Averages over those who are still there")
+        raise NotImplementedError("exercise 72.5: Averages over those who are still there")
+    raise NotImplementedError("exercise 72.5: Averages over those who are still there")
     return results
 
 
 # %%
 # Asked: The averages on three ranks with even and uneven shards, one of them
 # empty.
-check("72.3", averages)
+check("72.5", averages)
 
 
 # %% [markdown]
@@ -419,13 +482,13 @@ check("72.3", averages)
 
 # %%
 def learn(batches):
-    """Steps on one rank: the energy, brightness and contrast of pictures, and a net of 64
+    """Steps on one rank: the energy, brightness and contrast of images, and a network of 64
     weights."""
     weights = torch.zeros(64)
-    for step, pictures in enumerate(batches):
-        energy = (pictures**2).mean(dim=1)
-        bright = pictures / pictures.sum(dim=1, keepdim=True)
-        contrast = torch.log(pictures.std(dim=1))
+    for step, images in enumerate(batches):
+        energy = (images**2).mean(dim=1)
+        bright = images / images.sum(dim=1, keepdim=True)
+        contrast = torch.log(images.std(dim=1))
         error = bright @ weights + contrast - energy
         gradient = bright.T @ error
         dist.all_reduce(gradient)
@@ -435,7 +498,9 @@ def learn(batches):
 # %% [markdown]
 # To find the source, we watch every rank for the first number that is not finite, which means NaN
 # or infinite. `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and
-# notes `(step, line)` of the first such number, or None.
+# notes `(step, line)` of the first such number, or None. The next cell prints the notes of the
+# three ranks. For example, `(2, 9)` means that line 9 computed the rank's first such number in
+# step 2.
 
 # %%
 lab72.show_program(learn)
@@ -449,10 +514,10 @@ for rank in poisoned[0]:
 # Which rank was first, and on which line? (There was no error, and all three ranks ran to the end.)
 
 # %%
-predict("72.4", rank=..., line=...)
+predict("72.6", rank=..., line=...)
 
 # %%
-predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]))
+predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]))
 
 
 # %% [markdown]
@@ -466,31 +531,56 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0, minus infinity |
 # | `energy` | has a very bright pixel | a square that is too large for 32 bits, infinity |
 #
-# One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
-# rank alone leaves out a collective, the result is the hang of section 2.
-#
-# ### Exercise 72.4 · Name the first, and skip together
-# **First, name the rank.** Write `first_bad(notes)`. `notes[rank]` is `(step, line)` or None, as
-# above. Return `(rank, line)` of the smallest note. Python compares such pairs like this:
-# `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks that have a note, is
-# given. About 2 lines.
-#
-# **Then, skip together.** `average(gradient)` runs on each rank. Replace the tensor, in place, by
-# the average of all ranks' gradients, and return True. If, however, any number on any rank is not
-# finite, return False, on *all* ranks. One collective is enough. About 3 lines.
-#
-# *(advanced)*
+# ### Exercise 72.6 · Name the first
+# Write `first_bad(notes)`. `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)`
+# of the smallest note. For example, with the notes `[(2, 12), None, (2, 7)]` the answer is
+# `(2, 7)`, because rank 2 noted line 7 of step 2, before rank 0. Python compares such pairs like
+# this: `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks that have a
+# note, is given. About 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the smallest pair</summary>
 #
 # `min(ranks, key=lambda rank: notes[rank])` is the rank with the smallest pair.
 # </details>
-# <details><summary>Hint 2: is it finite?</summary>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# If `first` is this rank, `notes[first][1]` is its line. Return both.
+# </details>
+
+# %%
+def first_bad(notes):
+    """(rank, line) of the first number that was not finite. notes: by rank (step, line) or None."""
+    ranks = [rank for rank in range(len(notes)) if notes[rank]]
+    raise NotImplementedError("exercise 72.6: Name the first")
+
+
+# %%
+# Asked: The rank and the line of the first note, of made-up notes and of the
+# three runs.
+check("72.6", first_bad)
+
+
+# %% [markdown]
+# ### Skip together
+# One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
+# rank alone leaves out a collective, the result is the hang of section 2. This attempt is therefore
+# wrong:
+#
+#     if not torch.isfinite(gradient).all():   # true only on the rank with the broken image
+#         return False                         # so only this rank leaves out the next line
+#     dist.all_reduce(gradient)
+#
+# ### Exercise 72.7 · Skip on all ranks or on none
+# `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all ranks'
+# gradients, and return True. If, however, any number on any rank is not finite, return False, on
+# *all* ranks. One collective is enough. About 3 lines. *(advanced)*
+#
+# <details><summary>Hint 1: is it finite?</summary>
 #
 # `torch.isfinite(gradient).all()` is a tensor with True or False, and `bool(…)` converts it to
 # Python's True or False.
 # </details>
-# <details><summary>Hint 3: nearly the answer</summary>
+# <details><summary>Hint 2: nearly the answer</summary>
 #
 # Do not decide anything before the collective: call `dist.all_reduce(gradient)` on every rank. The
 # sum is the same on all ranks, and it is not finite if any of the numbers in it was not. So look at
@@ -498,46 +588,33 @@ predict.right("72.4", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # </details>
 
 # %%
-def first_bad(notes):
-    """(rank, line) of the first number that was not finite. notes: by rank (step, line) or None."""
-    ranks = [rank for rank in range(len(notes)) if notes[rank]]
-    raise NotImplementedError("exercise 72.4: Name the first, and skip together")
-
-
 def average(gradient):
     """Average in place over all ranks, and True; or False on all ranks, if any number is not
     finite."""
-    raise NotImplementedError("exercise 72.4: Name the first, and skip together")
+    raise NotImplementedError("exercise 72.7: Skip on all ranks or on none")
 
 
 # %%
-# Asked: The first of made-up notes and of three runs; and one decision on all
-# ranks, in each step.
-check("72.4", first_bad, average)
+# Asked: In each step all ranks average their gradients and say so, or all say
+# that they skip it.
+check("72.7", average)
 
 # %% [markdown]
 # Only the rank itself knows its own gradient, so it would need a second collective to tell the
 # others about a NaN. The sum in `average` tells all ranks at no extra cost.
 #
-# ## 5. Seven more failures and their symptoms
-# This table is for reference. It lists failures that you did not produce here, with the message or
-# behavior by which you recognize them.
+# ### What you take away
+# - For a hang, look at the stacks of all ranks. The rank on a line of its own is the one that the
+#   others are waiting for.
+# - If all ranks are in collectives, compare their calls in order, and find the first call that does
+#   not match. To prevent this, base decisions on numbers that are the same on all ranks.
+# - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
+# - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
+#   none.
 #
-# | symptom | what happened | how to fix it |
-# |---|---|---|
-# | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
-# | Gloo: no message, only slow; NCCL stops: "Duplicate GPU detected" (from 2.30 on "Multiple Ranks are using the same GPU") | two ranks use one device | choose the device by `LOCAL_RANK` |
-# | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers ([lab 15](15_input_pipeline.ipynb)) |
-# | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
-# | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files ([lab 70](70_checkpoint_and_requeue.ipynb)) |
-# | "connection refused" at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
-# | no connection, and no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
+# ## Going further (optional): what to switch on before a job
+# This part takes about 7 more minutes.
 #
-# After such a failure, the other ranks report "connection closed by peer" or "reset by peer", and
-# on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
-# the cause, so look for a rank with a different message.**
-#
-# ## 6. What to switch on before a job (for reference)
 # You have to ask for evidence *before* a job fails. For example, with
 # `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are about
 # to do. This is extra work in every call, so PyTorch's documentation recommends it only for
@@ -584,7 +661,7 @@ for rank in ranks:
 #   limit.
 # - **Dumps.** With `TORCH_NCCL_DUMP_ON_TIMEOUT=1`, the calls are written to files after the time
 #   limit. `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the
-#   flight recorder as you did in 72.2.
+#   flight recorder as you did in 72.3.
 # - **[RAS](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html)** (reliability, availability and serviceability, from NCCL 2.24 on). NCCL's
 #   threads in all processes exchange keep-alive messages, so `ncclras`, on a node of the running
 #   job, can ask any one of them which processes no longer answer.
@@ -593,20 +670,28 @@ for rank in ranks:
 #   [bandwidth](../labs/GLOSSARY.md#bandwidth) of each [communicator](../labs/GLOSSARY.md#communicator) and collective help to find a slow link.
 # </details>
 #
-# ### What you take away
-# - For a hang, look at the stacks of all ranks. The rank on a line of its own is the one that the
-#   others are waiting for.
-# - If all ranks are in collectives, compare their calls in order, and find the first call that does
-#   not match.
-# - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
-# - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
-#   none.
-# - A rank that reports "closed by peer" or "reset by peer" tells you about another rank.
+# ## Going further (optional): seven more failures and their symptoms
+# This part takes about 3 more minutes. Its table is for reference, and lists failures that you did
+# not produce here, with the message or behavior by which you recognize them.
+#
+# | symptom | what happened | how to fix it |
+# |---|---|---|
+# | "can't allocate memory", or SIGKILL (`dmesg` tells the reason) | losses were stored as tensors, with their graphs | store `loss.item()` |
+# | Gloo: no message, only slow; NCCL stops: "Duplicate GPU detected" (from 2.30 on "Multiple Ranks are using the same GPU") | two ranks use one device | choose the device by `LOCAL_RANK` |
+# | "DataLoader worker … killed", in any line | memory ran out, and a worker was ended | fewer workers ([lab 15](15_input_pipeline.ipynb)) |
+# | DDP: "params … appears not to match sizes" | two nodes have two versions of the code | print the versions on all ranks |
+# | `torch.save`: "unexpected pos" | a disk is full | free space; rename only complete files ([lab 70](70_checkpoint_and_requeue.ipynb)) |
+# | "connection refused" at once | no process listens at that address | check that rank 0 runs; try another `MASTER_PORT` |
+# | no connection, and no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
+#
+# After such a failure, the other ranks report "connection closed by peer" or "reset by peer", and
+# on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
+# the cause, so look for a rank with a different message.**
 #
 # ### Further reading
 # - [PyTorch: Flight Recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html). How to switch on the flight recorder, and how to read and compare its files.
 # - [PyTorch: torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html). The section on debugging describes `TORCH_DISTRIBUTED_DEBUG` and the
-#   environment variables of section 6.
+#   environment variables of the part about what to switch on.
 # - [Horovod: API](https://horovod.readthedocs.io/en/stable/api.html). The reference describes `join` and the operations of `allreduce`.
 # - [PyTorch tutorial: Distributed Training with Uneven Inputs Using the Join Context Manager](https://docs.pytorch.org/tutorials/advanced/generic_join.html). A tutorial on uneven inputs with DDP, which is PyTorch's counterpart of
 #   `hvd.join()`.

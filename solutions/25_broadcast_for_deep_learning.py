@@ -10,7 +10,9 @@
 # In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain with
 # which MVAPICH2-GDR made this kind of training practical. First we write scatter-allgather and the
 # chain, which cut the vector into chunks, and find the best number of chunks. Then we compare five
-# broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16.
+# broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Three
+# optional last parts (about 10 minutes more) ask how sure the result is, run the broadcasts on real
+# ranks, and compare with published gains.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
 # (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
@@ -25,15 +27,14 @@
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
+from collections import Counter
 from functools import partial
-from math import ceil, inf, log, sqrt
-from operator import itemgetter
+from math import log, sqrt
 
 import numpy as np
 import virtual
 from labkit import check, hint, lab, launch, nets, plots, predict, record, timing, world
 from labkit.collectives import tree_broadcast
-from labkit.scaling import costs
 from support import lab25
 
 lab.start("25_broadcast_for_deep_learning")
@@ -56,7 +57,8 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 #
 # Its authors made these broadcasts fast in [MVAPICH2-GDR](@mvapich2_gdr), the MPI (Message Passing
 # Interface) library for GPUs of Ohio State University. GDR is short for GPUDirect RDMA (remote
-# direct memory access), with which a network card reads and writes the memory of a GPU.
+# direct memory access), with which a NIC (network interface card) reads and writes the memory of a
+# GPU.
 #
 # How long are the messages of such a program? The next cell prints the megabytes of each layer of
 # VGG-16. Look for the longest, fc6.
@@ -83,13 +85,26 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # Geijn's algorithm, and MPI libraries use it for long vectors.
 #
 # With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more, so together
-# they take 1.5 nβ, while the tree takes 2 nβ.
+# they take 1.5 nβ, while the tree takes 2 nβ. With p ranks they take 2(p − 1)/p nβ, which is always
+# less than 2 nβ.
+#
+# The next table follows the chunks 0, 1 and 2 on three ranks, with root 1. The variable `me` is a
+# rank's number counted from the root. In the ring, 0 → 2 means that the rank sends chunk 0 and
+# receives chunk 2:
+#
+# | | rank 1, the root (`me` 0) | rank 2 (`me` 1) | rank 0 (`me` 2) |
+# |---|---|---|---|
+# | scatter | sends chunks 1 and 2 | receives chunk 1 | receives chunk 2 |
+# | ring, i = 0 | 0 → 2 | 1 → 0 | 2 → 1 |
+# | ring, i = 1 | 2 → 1 | 0 → 2 | 1 → 0 |
+#
+# In each line of the ring a rank sends the chunk that it received in the line above. The root has
+# all chunks from the start, but it takes part in the ring like any other rank.
 #
 # ### Exercise 25.1 · Scatter, then allgather
-# Write `scatter_allgather` for any root, any number of ranks and any length. The variable `me` is a
-# rank's number counted from the root. The root sends chunk i directly to the rank whose `me` is i.
-# Chunks are views, so what you receive into `chunks[i]` is written into `vector`. This takes about
-# 9 lines. *(intermediate)*
+# Write `scatter_allgather` for any root, any number of ranks and any length. The root sends chunk i
+# directly to the rank whose `me` is i. Chunks are views, so what you receive into `chunks[i]` is
+# written into `vector`. This takes about 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: scatter</summary>
 #
@@ -138,7 +153,15 @@ check("25.1", scatter_allgather)
 #
 # **T(k) = (p − 2 + k)(α + nβ/k)**
 #
-# With 8 ranks and 8 chunks, for example, 14 steps of an eighth take 1.75 nβ if we neglect α.
+# With 8 ranks and 8 chunks, for example, 14 steps of an eighth take 1.75 nβ if we neglect α. A
+# smaller case is three ranks with three chunks, which takes 3 − 2 + 3 = 4 steps:
+#
+# | step | rank 0, the root | rank 1 | rank 2, the last |
+# |---|---|---|---|
+# | 1 | sends chunk 0 | receives 0 | |
+# | 2 | sends 1 | sends 0 and receives 1 | receives 0 |
+# | 3 | sends 2 | sends 1 and receives 2 | receives 1 |
+# | 4 | | sends 2 | receives 2 |
 #
 # ### Predict
 # How many nβ does a chain of 64 chunks take with 64 ranks, if we neglect α? And how many nβ does
@@ -193,7 +216,8 @@ check("25.2", chain)
 # %% [markdown]
 # ### Measure: the pipeline fills and drains
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
-# introduced. In the plot each thin bar is one chunk that a rank sends, and a step takes about
+# introduced. Here all of its links are alike (10 GB/s), and every send waits for its receive, as
+# long messages do. In the plot each thin bar is one chunk that a rank sends, and a step takes about
 # 0.1 ms. Look for the step after which rank 7 has all chunks. The lines below the plot show the
 # time to send 1 GB to 64 ranks as a multiple of nβ.
 
@@ -256,23 +280,16 @@ check("25.3", best_chunks)
 
 # %% [markdown]
 # ### Measure: how much does the best k matter?
-# The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks. The plot shows the
-# time of your chain on the virtual cluster and the formula T(k), for the best k, for twice as many
-# chunks, and for 1/2 to 1/32 as many.
+# The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks of the same virtual
+# cluster. The plot has one point for your best k, one for twice as many chunks, and one each for
+# 1/2, 1/4, 1/8, 1/16 and 1/32 as many. One curve is the formula T(k), the other a run of your chain.
 
 # %%
-layer = (float(sorted(layers)[len(layers) // 2]), 64, lab25.ALPHA, lab25.BETA)
-tried = sorted(
-    {max(1, round(best_chunks(*layer) * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)}
-)
-cluster = virtual.Cluster(64, machine=lab25.STRICT)
-vector = virtual.vector(np.zeros(1 << 14), stands_for=layer[0])
-formula = {count: 1e3 * costs.chain_broadcast_time(*layer, count) for count in tried}
-measured = {count: 1e3 * cluster.run(chain, vector, 0, count).time for count in tried}
-curves = {"T(k)": formula, "your chain": measured}
+curves = lab25.chain_by_chunks(chain, best_chunks, nbytes=float(sorted(layers)[len(layers) // 2]))
 plots.lines(
     curves, xlabel="chunks", ylabel="ms", title="To 64 ranks: the minimum is wide", logx=True
 )
+measured = curves["your chain"]
 print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
@@ -296,36 +313,19 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # | 4, 5, 7 | 4, 5, 6, 7 | not used | then, from rank 6 in `node` |
 # | 0, 1, 3 | 0, 1, 2, 3 | not used | then, from rank 2 in `node` |
 #
-# The next cell contains this broadcast for any root. The argument `inside` is the function that
-# broadcasts in `node`. The last line tries it on 8 and 12 ranks, and raises an error if it is
-# wrong.
-
-
-# %%
-def two_level(comm, vector, root, per_node, inside):
-    """Copy root's `vector` into every rank's: by a tree between nodes, by `inside` in each."""
-    node = comm.Split(comm.rank // per_node)
-    across = comm.Split(comm.rank % per_node)
-    # Across ranks: one rank of each node gets the vector over the network, and then tells its node.
-    if comm.rank % per_node == root % per_node:
-        tree_broadcast(across, vector, root // per_node)
-    inside(node, vector, root % per_node)
-
-
-four_chunks = partial(chain, count=4)
-case = {"ranks_per_node": 4, "args": (6, 4, four_chunks), "what": "the vector of root 6"}
-tried = virtual.trials(two_level, itemgetter(6), ranks=[8, 12], **case)  # raises if it is wrong
-
-# %% [markdown]
+# This broadcast is given as `lab25.two_level`. You can choose the broadcast that it uses inside a
+# node.
+#
 # ### Measure: which broadcast is fastest at which size?
-# The next cell describes the machine on which we compare the broadcasts, a model of nodes with 16
-# K80 GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
-# nodes. The third column says whether a number was published, computed or estimated, and several
-# are *estimates*.
+# The next cell prints the machine on which we compare the broadcasts, a model of nodes with 16 K80
+# GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
+# nodes. The 16 ranks of a node share 2 NICs (the lines *ranks_per_node* and *nics*): each rank
+# always uses the same one of them, and messages that leave through one NIC at the same time share
+# its bandwidth. The third column says whether a number was published, computed or estimated, and
+# several are *estimates*.
 
 # %%
 machine = virtual.machine(where)
-per_node = machine.ranks_per_node
 print(machine)
 
 # %% [markdown]
@@ -340,13 +340,18 @@ print(machine)
 # | 5 | *with NCCL* | two levels with a ring of NCCL inside |
 #
 # [NCCL](@nccl) is the NVIDIA Collective Communications Library. An earlier design of MVAPICH2-GDR
-# used it inside each node, so row 5 is what the chain had to beat. We model its ring as your chain
-# with chunks of 256 KiB, a start of 8.4 µs (from NCCL's tuning model in `src/graph/tuning.cc`), and
-# no handshake. MPI's long messages do wait for a handshake (lab 20).
+# used it inside each node, so row 5 is what the chain had to beat.
+#
+# <details><summary>How we model NCCL, and the α and β from which the best k is computed</summary>
+#
+# NCCL's ring is modeled as your chain with chunks of 256 KiB, a start of 8.4 µs (from NCCL's tuning
+# model in `src/graph/tuning.cc`), and no handshake. MPI's long messages do wait for a handshake
+# (lab 20).
 #
 # The links differ, but `best_chunks` takes one α and one β. Most links are inside nodes, so we take
 # α from there, with the handshake. The slowest link limits a pipeline, so we take β between nodes.
 # No chain has more than 256 chunks, to keep the simulation short.
+# </details>
 #
 # ### Predict
 # Which of the five is the fastest way to broadcast 1 KiB to 128 ranks, and which is the fastest for
@@ -356,47 +361,13 @@ print(machine)
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
 
 # %% [markdown]
-# The next two cells run all five ways for all sizes, on 16 to 128 ranks. The function `seconds`
-# times one size on one number of ranks. The dictionary `best` then contains, for each size, the
-# fastest way to broadcast to 128 ranks, as size -> name, and your prediction is compared with it.
-# This takes about half a minute.
+# The next cell runs all five ways for all sizes, on 16 to 128 ranks. The dictionary `best` then
+# contains, for each size, the fastest way to broadcast to 128 ranks, as size -> name, and your
+# prediction is compared with it. This takes about half a minute.
 
 # %%
-hop = machine.inside.alpha + machine.handshake, machine.between.beta
-
-
-def nccl_ring(comm, vector, root, count, start):
-    comm.compute(start)
-    chain(comm, vector, root, count)
-
-
-def seconds(nbytes, ranks, machine=machine, start=nccl_start):
-    """{way: virtual seconds to broadcast nbytes to so many ranks}. start: seconds to start NCCL."""
-    vector = virtual.vector(np.zeros(1 << 14), stands_for=nbytes)
-    over_all = min(best_chunks(nbytes, ranks, *hop), most_chunks)
-    in_node = min(best_chunks(nbytes, per_node, *hop), most_chunks)
-    ways = {
-        "tree": tree_broadcast,
-        "scatter-allgather": scatter_allgather,
-        "chain": partial(chain, count=over_all),
-        "two-level": partial(two_level, per_node=per_node, inside=partial(chain, count=in_node)),
-    }
-    cluster = virtual.Cluster.of(ranks, per_node, machine)
-    times = {name: cluster.run(way, vector, 0).time for name, way in ways.items()}
-    pieces = min(ceil(nbytes / 2**18), most_chunks)  # of 256 KiB
-    nccl = partial(nccl_ring, count=pieces, start=start)
-    cluster = virtual.Cluster.of(ranks, per_node, machine.but(eager=inf))  # no message waits
-    times["with NCCL"] = cluster.run(two_level, vector, 0, per_node, nccl).time
-    return times
-
-
-# %%
-table = {}
-for doubled in range((many // per_node).bit_length()):
-    p = per_node * 2**doubled
-    for n in sizes:
-        for way, time in seconds(n, p).items():
-            table.setdefault(way, {})[n, p] = time
+ways = lab25.Ways(scatter_allgather, chain, best_chunks, most_chunks, nccl_start)
+table = ways.table(machine, sizes, many)
 best = {n: min(table, key=lambda way, n=n: table[way][n, many]) for n in sizes}
 places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
@@ -404,8 +375,9 @@ predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[
 # %% [markdown]
 # The first plot is a map. Each field is one size (x; each is four times the one to its left) and
 # one number of ranks (y). Its color and letters show which way is the fastest, as listed in the
-# legend. The second plot gives the time and the bandwidth of each way of broadcasting to 128 ranks,
-# the top row of the map.
+# legend. The second plot gives the time (left) and the bandwidth (right) of each way of
+# broadcasting to 128 ranks, the top row of the map. The bandwidth is the size of the vector divided
+# by the time of the whole broadcast.
 
 # %%
 plots.crossover(table, title=f"The fastest broadcast on {where}")
@@ -428,6 +400,32 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 #
 # For the longest vectors the chain is fastest, because each link carries the vector only once and
 # nearly all links work at the same time. In between, other ways are fastest.
+#
+# ### Measure: why is the tree so slow for long vectors?
+# In the right part of the second plot the bandwidth of the tree is only about 0.24 GB/s, although a
+# link between nodes has 6.39 GB/s. Its seven steps explain a factor of about 7, but not of 27. A
+# possible cause is that the 16 ranks of a node share two NICs. The next cell therefore repeats the
+# tree's largest broadcast, first with two NICs in a node and then, as a control, with 16.
+
+# %%
+for nics in (machine.nics, machine.ranks_per_node):
+    time = lab25.tree_time(machine.but(nics=nics), sizes[-1], many)
+    print(f"The tree with {nics:2} NICs in a node: {time:.2f} s for {sizes[-1]:,} bytes")
+
+# %% [markdown]
+# **Explain.** The shared NICs are the cause: with 16 of them the tree takes about 0.22 s instead of
+# 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2, 4, 8, 16,
+# 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so only the
+# first four steps stay inside a node:
+#
+# | steps of the tree | messages | time, in whole vectors |
+# |---|---|---|
+# | 1 to 4 | inside the first node | 1 in each step, together 4 |
+# | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC | 8 in each step, together 24 |
+#
+# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. The chain
+# and the two levels don't have this problem, because only one rank of each node sends to other
+# nodes.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
@@ -461,79 +459,62 @@ check("25.4", pick)
 # %% [markdown]
 # ### Measure: a training step of VGG-16
 # The next cell adds up the time of all 16 broadcasts of a training step, first with one way for all
-# layers, and then with a way picked for each layer. The last lines compare the picked ways with the
-# best single way. This takes about 10 s.
+# layers, and then with a way picked for each layer. In the plot, each bar is the sum for one way,
+# and its lower part is the time of the longest layer alone. The lines below it say for how many
+# layers each way was picked, and compare the picked ways with single ways. This takes about 10 s.
 
 # %%
-by_size = {nbytes: seconds(nbytes, many) for nbytes in set(layers)}
-step = {layer: by_size[nbytes] for layer, nbytes in layers.items()}
-big = layers.idxmax()
-picked = {layer: pick(nbytes) for layer, nbytes in layers.items()}
-parts = {}
-for way in table:
-    rest = sum(row[way] for layer, row in step.items() if layer != big)
-    parts[way] = {big: 1e3 * step[big][way], "the rest": 1e3 * rest}
-rest = sum(step[layer][way] for layer, way in picked.items() if layer != big)
-parts["picked"] = {big: 1e3 * step[big][picked[big]], "the rest": 1e3 * rest}
+seconds = partial(ways.seconds, ranks=many, machine=machine)
+parts = lab25.training_step(dict(layers), seconds, pick)
 bars = {way.replace(" ", "\n").replace("-", "-\n"): times for way, times in parts.items()}
 plots.bars(
     bars, ylabel="ms a training step", title=f"{net} to {many} ranks of {where}: one layer decides"
 )
-for way in table:
-    print(
-        f"{way}: picked for {sum(name == way for name in picked.values())} of {len(picked)} layers"
-    )
 whole = {way: sum(times.values()) for way, times in parts.items()}
 single = min(table, key=whole.get)
+counts = Counter(pick(nbytes) for nbytes in layers)
+print("Layers by picked way:", ", ".join(f"{way} {count}" for way, count in counts.items()))
 for name, way in (
     ("picked", "picked"),
-    ("best single way", single),
+    (f"best single way, {single}", single),
     ("two levels with NCCL", "with NCCL"),
+    ("tree", "tree"),
 ):
-    print(f"{name}, {way}: {whole[way]:.1f} ms a step")
+    print(f"{name}: {whole[way]:.1f} ms a step")
 
 # %% [markdown]
 # **Explain.** Layer fc6 has three quarters of the bytes, so it determines the sum. You should see
 # that picking a way for each layer is only a little better than the best single way (157 ms instead
-# of 169 ms), because the small layers take little time in any way.
+# of 169 ms), because the small layers take little time in any way. The tree takes 2.3 s, mostly
+# because of the shared NICs: 24 times the 553 MB of all layers take 2.1 s at 6.39 GB/s.
 #
 # What is this worth in training? A forward and a backward pass need about 93 · 10⁹ operations for
 # each image. With 32 images and 1.3 · 10¹² operations per second (lab 32), a GPU computes for 2.3 s
-# in a step. The broadcasts by the tree also take 2.3 s, so they account for half of the training
-# time. Compared with NCCL inside the nodes (318 ms), the picked ways shorten the step by 0.16 s of
-# 2.6 s, which is 6 %.
+# in a step:
 #
-# The authors of the chain measured a gain of up to 7 % for VGG on 128 GPUs, in Microsoft's
-# framework CNTK (Awan et al., 2018). Do not trust this agreement too much, because the 32 images
-# are a guess. With half as many images, our gain would be 11 %.
+# | broadcast | computation | broadcasts | step | share of the broadcasts |
+# |---|---|---|---|---|
+# | tree | 2.3 s | 2.3 s | 4.6 s | 50 % |
+# | two levels with NCCL | 2.3 s | 0.32 s | 2.6 s | 12 % |
+# | picked | 2.3 s | 0.16 s | 2.5 s | 6 % |
 #
-# <details><summary>What else was published</summary>
-#
-# All of these gains were measured on GPUs. "Up to" mostly refers to short messages, while training
-# spends most of its broadcast time on long ones.
-#
-# | compared | gain | source |
-# |---|---|---|
-# | chain with NCCL-based, inside a node | up to 14 times | Awan, 2018 |
-# | the same, between nodes | up to 16.6 times | Awan, 2018 |
-# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
-# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | NCCL-based; compared with what is not stated | up to 2 times; VGG in CNTK 38 % | a poster, probably Awan's at SC17; in no paper that we found |
-# </details>
+# Compared with NCCL inside the nodes, the picked ways shorten the step by 0.16 s of 2.6 s, which is
+# 6 %. The 32 images are a guess, and with half as many the gain would be 11 %.
 #
 # ### What you take away
-# - No broadcast takes less than nβ. For long vectors the tree takes ⌈log₂ p⌉ times as much,
-#   scatter-allgather twice as much, and a chain of many chunks little more than nβ.
+# - No broadcast takes less than nβ. For long vectors and equal links, the tree takes ⌈log₂ p⌉ times
+#   as much, scatter-allgather twice as much, and a chain of many chunks little more than nβ.
 # - Chunks cost messages, (p − 2 + k)α in all. The best k is √((p − 2)nβ/α), and a factor of two in
 #   k costs little.
+# - Where the ranks of a node share NICs, count the vectors that pass through one NIC. In the last
+#   steps of the tree all ranks of a node send at the same time, in the chain only one does.
 # - For short vectors the number of messages that follow one another determines the time, and for
 #   long vectors the number of bytes. A network has both kinds of layer, so choose by size.
 #
 # Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
 #
-# ### Going further (optional): how sure is this result?
-# The time stated for this lab does not include the following parts, which take about 8 minutes
-# more.
+# ## Going further (optional): how sure is this result?
+# This part takes about 4 more minutes.
 #
 # The machine model contains estimates, and we want to know whether the result depends on them. The
 # next cell changes one number at a time. It prints the fastest way to 128 ranks for three sizes,
@@ -547,12 +528,12 @@ changes = {
         machine.but(inside=virtual.Link(fast.latency, 2 * fast.bandwidth)),
         nccl_start,
     ),
-    "network cards x 2": (machine.but(nics=2 * machine.nics), nccl_start),
+    "NICs x 2": (machine.but(nics=2 * machine.nics), nccl_start),
     "NCCL starts at once": (machine, 0.0),
 }
 for name, (changed, start) in changes.items():
     for n in (sizes[0], sizes[len(sizes) // 2], sizes[-1]):
-        times = seconds(n, many, changed, start)
+        times = ways.seconds(n, many, changed, start)
         winner = min(times, key=times.get)
         longer = times["with NCCL"] / times[winner]
         print(f"{name:22}{n:>12,} bytes: {winner:17} NCCL takes {longer:.1f} times as long")
@@ -562,9 +543,10 @@ for name, (changed, start) in changes.items():
 # the changed number. This is so for 1 KiB, where the tree is fastest, and for 256 MiB, where the
 # chain is. If the fastest way changes, only a measurement on the real machine can decide.
 #
-# ### Measure: real ranks
-# Finally we run three of our broadcasts and MPI's own `Bcast` on real ranks of this machine. This
-# takes about half a minute.
+# ## Going further (optional): real ranks
+# This part takes about 4 more minutes. It runs three of our broadcasts and MPI's own `Bcast` on
+# real ranks of this machine, which takes about half a minute. The chain has four chunks. Bars at
+# the points show the interquartile range.
 
 
 # %%
@@ -572,7 +554,7 @@ def compare(comm):
     ways = {
         "tree": tree_broadcast,
         "scatter-allgather": scatter_allgather,
-        "chain": four_chunks,
+        "chain": partial(chain, count=4),
         "MPI": type(comm).Bcast,
     }
     rows = {}
@@ -597,8 +579,26 @@ for way, row in curves.items():
 # %% [markdown]
 # **Explain.** You should see that cutting the vector does not help for short messages, because each
 # chunk is one more message. For 16 MiB the ways that cut the vector might be faster, because four
-# chunks to four ranks take 1.5 nβ and the tree takes 2 nβ. Wide bars mean that ranks also wait for
+# chunks to four ranks take 1.5 nβ and the tree takes 2 nβ. Long bars mean that ranks also wait for
 # a core, and then the plot does not tell you which way is faster.
+#
+# ## Going further (optional): what was published
+# This part takes about 2 more minutes.
+#
+# The authors of the chain measured a gain of up to 7 % for VGG on 128 GPUs, in Microsoft's
+# framework CNTK (Awan et al., 2018). Our 6 % are close to it, but do not trust this agreement too
+# much, because our number depends on the 32 images that we guessed.
+#
+# These are further gains, all measured on GPUs. "Up to" mostly refers to short messages, while
+# training spends most of its broadcast time on long ones.
+#
+# | compared | gain | source |
+# |---|---|---|
+# | chain with NCCL-based, inside a node | up to 14 times | Awan, 2018 |
+# | the same, between nodes | up to 16.6 times | Awan, 2018 |
+# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
+# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
+# | NCCL-based; compared with what is not stated | up to 2 times; VGG in CNTK 38 % | a poster, probably Awan's at SC17; in no paper that we found |
 #
 # ### Further reading
 # - [@awan2018] The pipelined chain, and the comparison with NCCL on up to 128 GPUs.

@@ -13,7 +13,9 @@
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the allreduce, and whether the gradients
 # stayed on the GPU. All four proofs run on a laptop, and you use the same ones on a cluster. Along
-# the way we write the command that launches a job with MVAPICH2-GDR.
+# the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts (about
+# 12 minutes more) write the command for MVAPICH2's own launcher, `mpirun_rsh` (10 minutes), and run
+# this lab on two nodes (2).
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
 # Horovod is granted, (2) write the command that starts a job with MVAPICH2-GDR, and check what a
@@ -26,16 +28,15 @@
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
 # NCCL.*
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 80 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 75 · Level: intermediate · Before: 40
 
 # %%
 import itertools
 import re
-from collections import Counter
 
 import pandas
-from labkit import builds, check, hint, home, lab, launch, predict, record, world
-from labkit.horovod import ranks_here, timeline, train_ways
+from labkit import builds, check, hint, lab, launch, predict, record, world
+from labkit.horovod import ranks_here, timeline
 from support import lab42
 
 lab.start("42_horovod_mvapich2_gdr")
@@ -54,12 +55,6 @@ steps = 40  # timed training steps of each way
 # next code cell and continue at "Which library performed the allreduce?".*
 #
 # ## Which MPI library has this process loaded?
-# Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does it use
-# this library? The name of the library's file proves nothing, because the files of MPICH and
-# MVAPICH2 are both called `libmpi.so.12`. (A longer name, such as `libmpi.so.12.1.1`, is the file
-# to which this name is a link.) A program built with one also runs with the other, whichever is
-# found first.
-#
 # MPI stands for Message Passing Interface. [MVAPICH](@mvapich) is a family of MPI libraries from
 # Ohio State University, made for InfiniBand and GPUs, and based on [MPICH](@mpich), which this kit
 # contains:
@@ -70,11 +65,20 @@ steps = 40  # timed training steps of each way
 # | MVAPICH2-GDR | the closed-source build of MVAPICH2 for GPUs and deep learning |
 # | MVAPICH-Plus | the successor of MVAPICH2-GDR |
 #
-# Two sources tell which library a process has loaded. The function `MPI_Get_library_version`
-# returns a text with its name, and Linux lists all files that a process has mapped into its memory
-# in `/proc/self/maps`. The next cell starts ranks with each MPI library of this machine. It prints
-# the library, the beginning of its text and the mapped file, of which there must be exactly
-# **one**.
+# Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does it use
+# this library? The name of the library's file proves nothing, because the files of MPICH and
+# MVAPICH2 are both called `libmpi.so.12`. A program that was built with one of them also runs with
+# the other, and it loads the one that is found first.
+#
+# Two sources tell which library a process has loaded:
+#
+# - The function `MPI_Get_library_version` returns a text with the library's name.
+# - Linux lists all files that a process has mapped into its memory in `/proc/self/maps`.
+#
+# The next cell starts ranks with each MPI library of this machine. For each it prints three lines:
+# the library, the beginning of its text, and the mapped file. Check that there is exactly **one**
+# file. With two, the process has loaded two MPI libraries, and a call can reach either of them. (A
+# longer name, such as `libmpi.so.12.1.1`, is the file to which the name `libmpi.so.12` is a link.)
 
 # %%
 inside = {}
@@ -96,19 +100,23 @@ if free and "mvapich2" not in mpis:
 #     'MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date…'        'MPICH Version:      5.0.2\nMPICH ABI…'
 #     'MVAPICH Version:        4.0\nMVAPICH Release date…'            'Open MPI v5.0.11, package: …'
 #
-# The rest of the text is arbitrary and can mention another family. This statement looks only at the
-# beginning:
+# The rest of the text is arbitrary and can mention another family. The following statement looks
+# only at the beginning. For the MPICH text above, it finds a match with the family "MPICH", and
+# `version[1]` is then "5.0.2". With any other family, `version` is None:
 #
 #     version = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
 #
-# If the text begins like this, `version[1]` is the version, and otherwise `version` is None. Try
-# the four families of these texts. For a text that begins with none of them, return `(None, None)`.
+# Write `which_mpi`, which follows three rules:
 #
-# There is one special case, because the text of MVAPICH2-GDR says MVAPICH2. The output of its tool
-# `mpiname -a` contains `MVAPICH2-GDR`, but the shell might find this tool in `PATH` although the
-# process has loaded another library. Therefore believe `mpiname` only if the text says MVAPICH2.
+# 1. Try the four families of these texts. The first that matches gives the result, for example
+#    `("MPICH", "5.0.2")`.
+# 2. If the family is MVAPICH2 **and** the string `mpiname` contains `MVAPICH2-GDR`, the family in
+#    the result is "MVAPICH2-GDR". This rule is necessary because the text of MVAPICH2-GDR says
+#    MVAPICH2. `mpiname` is the output of MVAPICH2's tool `mpiname -a`, which the shell might find
+#    in `PATH` although the process has loaded another library. Therefore the text decides first.
+# 3. If no family matches, return `(None, None)`.
 #
-# Write `which_mpi`. About 6 lines. *(beginner)*
+# About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one family after the other</summary>
 #
@@ -142,27 +150,26 @@ check("42.1", which_mpi)
 # %% [markdown]
 # ## Which threads may call MPI?
 # Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
-# With MPICH on a laptop this is safe. On a cluster the same script can crash or hang, if MPI was
-# not prepared for two threads.
-#
-# MPI's **thread level** states for which use of threads it is prepared. A program requests a level
-# when it starts MPI, and MPI provides this level or a lower one. These are the lowest and the
-# highest of the four levels:
+# Whether that is safe depends on MPI's **thread level**, which states for which use of threads MPI
+# is prepared. A program requests a level when it starts MPI, and MPI provides this level or a lower
+# one. These are the lowest and the highest of the four levels:
 #
 # | level | which threads may call MPI |
 # |---|---|
 # | SINGLE | the process has only one thread |
 # | MULTIPLE | every thread, at any time |
 #
-# Horovod requests MULTIPLE. Below MULTIPLE, MPI does not use its locks, so two threads that call it
-# at the same time corrupt its internal lists.
+# Horovod requests MULTIPLE, and MPICH on a laptop provides it. Below MULTIPLE, MPI does not use its
+# locks, so two threads that call it at the same time corrupt its internal lists, and the job can
+# crash or hang.
 #
 # When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
 # rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
 # `ch3:mrail`, follows a simple rule: **a rank that is bound to one core gets SINGLE, and every
 # other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
 #
-# - `MV2_ENABLE_AFFINITY=0` switches the binding off.
+# - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
+#   MULTIPLE, because no rank is bound to one core.
 # - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket.
 #
 # ### Predict
@@ -184,27 +191,18 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
-# The column `channel` names the device, and `level` is the thread level that Horovod got. The
-# device `ch3:mrail` needs InfiniBand, so your prediction is compared with the kit's reference,
-# which was measured with it. There, `less` stands for any level below MULTIPLE. Each row takes
-# about 5 s.
+# The cell prints two tables, first yours and then the kit's reference, because the device
+# `ch3:mrail` needs InfiniBand. The column `channel` names the device, and `level` is the thread
+# level that Horovod got. For example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for
+# less`, `SINGLE` says that Horovod over MPICH requested SINGLE and got it. In the reference's rows
+# for `ch3:mrail`, `less` stands for any level below MULTIPLE, and your prediction is compared with
+# these rows. Each row takes about 5 s.
 
 # %%
-levels = []
-for mpi, rank in inside.items():
-    # In a job MPI runs, and its level stays.
-    settings = lab42.settings_of(rank.library) if free else {}
-    given = {"affinity off": rank.level}
-    for setting, env in settings.items():
-        given[setting] = launch.run(lab42.thread_level, ranks=ranks, mpi=mpi, env=env)[0]
-    named = {"mpi": rank.library, "channel": lab42.channel(rank.text)}
-    for setting, level in given.items():
-        levels.append(
-            record.add("thread level", ranks=ranks, setting=setting, level=level, **named)
-        )
 columns = ["mpi", "channel", "setting", "level"]
+yours = pandas.DataFrame(lab42.levels(inside, ranks, free))[columns]
 reference = record.reference(lab.current(), "thread level")[columns]
-print("Yours:", pandas.DataFrame(levels)[columns], "", sep="\n")
+print("Yours:", yours, "", sep="\n")
 print("The kit's reference, not yours:", reference, "", sep="\n")
 mrail = reference[reference.channel == "ch3:mrail"].set_index("setting").level
 predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
@@ -215,7 +213,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # gets MULTIPLE.
 #
 # Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
-# device, such as `ch3:nemesis:tcp`, which does not bind ranks, and neither does MPICH. A laptop
+# device, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A laptop
 # without problems therefore proves nothing for the cluster.
 #
 # How can you get MULTIPLE on a cluster?
@@ -231,10 +229,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # ## The command that starts a job
 # On a laptop, `mpiexec -n 2 python train.py` is enough. On a cluster, a command without some of its
 # options starts without an error, too. But then each rank may have a single core, or be a job of
-# its own. Which options must the command contain?
+# its own. Which variables and options must the command contain?
 #
-# Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores for each
-# rank. Whatever starts the ranks, MVAPICH2-GDR needs three variables for Horovod:
+# **Variables.** Whatever starts the ranks, MVAPICH2-GDR needs three variables for Horovod:
 #
 # | variable | what happens without it |
 # |---|---|
@@ -242,71 +239,62 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
 # | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as above |
 #
-# [`srun`](@slurm_srun) is the launcher of Slurm, the scheduler of most clusters. It does not accept
-# variables, so they stand before it, after `env`:
+# **Options.** Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores
+# for each rank. [`srun`](@slurm_srun) is the launcher of Slurm, the scheduler of most clusters. It
+# does not accept variables, so they stand before it, after `env`:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
 #         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
 #         --gpus-per-node=4 --gpu-bind=none python train.py
 #
-# Without `--cpus-per-task=14`, many sites give each rank **one** core, for Horovod's thread and the
-# data loaders, too. If a node has 56 cores, 52 of them are then silently idle.
-#
-# MVAPICH2's own launcher is `mpirun_rsh`. It treats an argument with a `=` as a variable only
-# *directly before* the program, because arguments after the program belong to the program:
-#
-#     mpirun_rsh -export-all -np 8 -hostfile hosts \
-#         MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 python train.py
-#
-# `OMP_NUM_THREADS=14` limits the threads of a rank. Because mpirun_rsh does not bind ranks, each of
-# them would otherwise start a thread for every core of the node.
-#
-# <details><summary>What do the other options do?</summary>
-#
 # | option | what can happen without it |
 # |---|---|
-# | srun's `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
-# | srun's `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
-# | mpirun_rsh's `-export-all` | ranks on other nodes do not get your environment |
-# | mpirun_rsh's `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
+# | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
+# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
+# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
 #
-# With MVAPICH2-GDR, `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster
-# (lab 27). The guide says about Horovod: "do not use the LD_PRELOAD option".
+# <details><summary>What else does the guide of MVAPICH2-GDR say?</summary>
+#
+# `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster (lab 27). About
+# Horovod the guide says: "do not use the LD_PRELOAD option".
 # </details>
 #
+# **As a list.** A Python program passes a command to the operating system as a list of strings.
+# Whatever stands between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one.
+# For example, `mpiexec`, the launcher for one machine without Slurm, starts 8 ranks with 14 cores
+# each by
+#
+#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
+#
+# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
+#
+#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
+#
 # ### Exercise 42.2 · Write the command, and start it
-# `variables` returns the environment variables for a flavor of MVAPICH, as a dictionary of strings:
+# Write two functions:
 #
-# | flavor | variables |
-# |---|---|
-# | `mvapich2`, on CPUs | `MV2_ENABLE_AFFINITY=0` |
-# | `mvapich2-gdr` | the three `MV2_` variables of the first table |
-# | `mvapich-plus` | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly |
+# 1. `variables(flavor)` returns the environment variables as a dictionary of strings. There are
+#    three flavors:
 #
-# `command` returns the command for a job, as a list of strings. Write the two commands above for
-# any job:
+#    - "mvapich2", on CPUs, needs only `MV2_ENABLE_AFFINITY=0`.
+#    - "mvapich2-gdr" needs the three variables of the table above.
+#    - "mvapich-plus" needs only `MVP_ENABLE_GPU=1`, its default, which we state explicitly.
 #
-# - `job.nodes` is the number of nodes. `job.ranks` and `job.gpus` are the numbers of ranks and GPUs
-#   on each node, and `job.cores` is the number of cores for each rank.
-# - If `job.gpus` is 0, the command does not mention GPUs.
-# - The name of the file, `hosts`, is always the same.
-# - The command for srun does not contain `threads`, because Slurm gives each rank its cores.
+# 2. `command(…)` returns the command above for srun, for any job, as a list of strings. The part
+#    for mpiexec is given. `job.nodes` is the number of nodes, `job.ranks` and `job.gpus` are the
+#    numbers of ranks and GPUs on each node, and `job.cores` is the number of cores for each rank.
+#    If `job.gpus` is 0, the command does not mention GPUs.
 #
-# The command for a third launcher, `mpiexec`, is in the cell as an example. It starts ranks on one
-# machine without Slurm, and `-bind-to core:14` gives each of them 14 cores. About 12 lines in all.
-# *(intermediate)*
+# About 9 lines in all. *(intermediate)*
 #
-# <details><summary>Hint 1: a list of strings</summary>
+# <details><summary>Hint 1: an option with a number</summary>
 #
-# In a list, `*pairs` inserts all variables and `*program` inserts the program. Whatever stands
-# between two spaces in the command is one string: `f"--nodes={job.nodes}"` is one, whereas `-np 8`
-# is two.
+# `f"--nodes={job.nodes}"` is one string of the list.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `["env", *pairs, "srun", "--mpi=pmi2", f"--nodes={job.nodes}", …, *gpus, *program]`, where `gpus`
-# is `[]` or `[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"]`. For mpirun_rsh, `threads` comes
-# after `*pairs`.
+# is `[]` or `[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"]`.
 # </details>
 
 
@@ -324,17 +312,13 @@ def variables(flavor):
 
 
 def command(launcher, job, variables, program):
-    """The strings that start program (a list). launcher: "srun", "mpirun_rsh" or "mpiexec"."""
+    """The strings that start program (a list). launcher: "srun" or "mpiexec"."""
     pairs = [f"{name}={value}" for name, value in variables.items()]
-    threads = f"OMP_NUM_THREADS={job.cores}"
-    ranks = str(job.nodes * job.ranks)
     if launcher == "mpiexec":
+        threads, ranks = f"OMP_NUM_THREADS={job.cores}", str(job.nodes * job.ranks)
         bound = ["-bind-to", f"core:{job.cores}"]
         return ["env", *pairs, threads, "mpiexec", "-n", ranks, *bound, *program]
     ### BEGIN SOLUTION
-    if launcher == "mpirun_rsh":
-        start = ["mpirun_rsh", "-export-all", "-np", ranks, "-hostfile", "hosts"]
-        return [*start, *pairs, threads, *program]
     size = [f"--nodes={job.nodes}", f"--ntasks-per-node={job.ranks}"]
     size += [f"--cpus-per-task={job.cores}"]
     gpus = [f"--gpus-per-node={job.gpus}", "--gpu-bind=none"] if job.gpus else []
@@ -348,49 +332,42 @@ check("42.2", variables, command)
 # %% [markdown]
 # ### Measure
 # Now start your command, with srun on two nodes if Slurm is available, and otherwise with mpiexec
-# on this machine. (In the command for srun, the site's own `--mpi=…` replaces yours. The command
-# for mpirun_rsh is only checked, not run.)
+# on this machine. (In the command for srun, the site's own `--mpi=…` replaces yours.)
 #
-# The output has one row for each rank: its node (`host`), the number of cores that it may use, and
-# its MPI library. All ranks perform an allreduce of a gradient of 16 MiB with this library, and
-# `MB/s` is the number of bytes divided by the seconds. `staged` tells whether the gradient was
-# first copied from the GPU to host memory. This takes about 10 s for each MPI library.
+# The program that it starts prints one row for each rank, and performs an allreduce of a gradient
+# of 16 MiB. This takes about 10 s for each MPI library. You read the row like this:
+#
+# | column | what it shows | if the command is right |
+# |---|---|---|
+# | rank, host | the rank, and its node | every rank occurs exactly once |
+# | cores | how many cores the rank may use | the requested number, here 1 (on a tabletop cluster more, because its nodes do not bind ranks) |
+# | mpi | its MPI library | one of those that the first cell of this lab named |
+# | staged | was the gradient copied from the GPU to host memory first? | False without a GPU, and on GPUs with MVAPICH2-GDR and `MV2_USE_CUDA=1` |
+# | MB/s | bytes of the gradient, divided by the seconds of its allreduce | no fixed value; ranks on two nodes cannot exceed the bandwidth of their network |
 
 # %%
-launcher = lab42.launcher_here() if free else None
-if launcher is None:
-    print("No command can be started here: this is a job already, or its launcher is another one.")
-job = lab42.job_here(cores=1) if launcher else None
-for mpi in mpis if launcher else []:
-    flavor = "mvapich2-gdr" if job.gpus else "mvapich2"
-    line = command(launcher, job, variables(flavor), lab42.PROGRAM)
-    print(*line)
-    answers = lab42.start(line, mpi)
-    columns = ["rank", "host", "cores", "mpi", "staged", "MB/s"]
-    print(pandas.DataFrame(answers)[columns].to_string(index=False), "\n")
+if free:
+    lab42.start_here(command, variables, mpis)
+else:
+    print("This is a job already, so no command is started.")
 
 # %% [markdown]
-# **Explain.** Check two things: every number in the column `rank` occurs exactly once, and `cores`
-# is the number that the command requested for each rank, here 1. If both are true, the command does
-# what it says. (On a tabletop cluster `cores` is larger, because its nodes do not bind ranks.) With
-# MVAPICH2-GDR on GPUs and `MV2_USE_CUDA=1`, `staged` is False.
+# **Explain.** If `rank` and `cores` are as this table says, the command has started what it should.
+# With fewer cores than requested, Horovod's thread and the data loaders of a rank would share a
+# core. If the ranks do not find each other, for example without `--mpi=pmi2`, you get an error
+# instead of a table.
 #
 # ## Which library performed the allreduce?
-# Your command has started the right ranks with the right MPI. Did this MPI also average the
+# Suppose that a job runs with the right ranks and the right MPI. Did this MPI also average the
 # gradients? `hvd.mpi_built()` only tells you which library *could* be used. The **timeline** tells
 # you which one *was*: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
-# a file. The next cell trains for three steps with three gradients. It prints the first activities
-# in the order in which they began, each with its time and its tensor:
-
+# a file.
+#
+# The next cell trains for three steps with three gradients, of which it prints the first activities
+# in the order in which they began. Each line has the time, the tensor and the activity.
 
 # %%
-def run(ways, mpi=None, size=(layers, width, steps)):
-    """{way: its time .took, timeline .events, .where tensors were}. ways: {name: environment
-    variables}."""
-    return launch.run(train_ways, *size, ways, home(), ranks=ranks, env=lab42.UNBOUND, mpi=mpi)[0]
-
-
-short_run = run({"short": {}}, mpis[0], size=(3, 64, 3))["short"].events or []
+short_run = lab42.trained({"short": {}}, (3, 64, 3), ranks, mpis[0])["short"].events or []
 activities = timeline.activities(short_run)
 own = [activity for activity in activities if activity.tensor.startswith("allreduce")]
 for activity in own[:18]:
@@ -413,11 +390,19 @@ for activity in own[:18]:
 #
 # An activity whose name begins with the name of a library (MPI, GLOO, NCCL, CCL) and `_` has moved
 # data. The tensors of **one** call begin in immediate succession, and other activities begin
-# between two calls. For example, `MPI_ALLREDUCE` three times in a row is one call with 3 tensors.
+# between two calls. For example, take these activities, in the order in which they began:
 #
-# The loop in `carried` goes through the events. In each turn, `name` is an activity, and `count` is
-# the number of times that it begins in immediate succession. For each activity of a library, store
-# (calls, tensors) in `proof`. About 3 lines. *(beginner)*
+# | activities | what they are |
+# |---|---|
+# | MPI_BCAST, MPI_BCAST | one call with 2 tensors |
+# | MEMCPY_OUT_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER | copies, no call of a library |
+# | MPI_BCAST | one call with 1 tensor |
+#
+# Together, `MPI_BCAST` has 2 calls with 3 tensors, so `carried` returns `{"MPI_BCAST": (2, 3)}`.
+#
+# The loop in `carried` goes through such groups. In each turn, `name` is an activity, and `count`
+# is the number of times that it begins in immediate succession, above 2, 2 and 1. For each activity
+# of a library, store (calls, tensors) in `proof`. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: does it belong to a library?</summary>
 #
@@ -461,32 +446,25 @@ predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 # ### Measure
 # Each MPI library trains with fusion (*fused*) and without it (*unfused*). The control is
 # [Gloo](@gloo), a library for collectives over TCP that this kit's Horovod contains. Its timeline
-# must contain Gloo's name and must not contain MPI's. Each line of the output names the library of
-# a run, the operations that `carried` found in its timeline, and the calls per step. This takes
-# about half a minute.
+# must contain Gloo's name and must not contain MPI's. This takes about half a minute.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
-results = {library: run(ways, mpi) for mpi, library in libraries.items()}
+gloo = {"fused": {"HOROVOD_CPU_OPERATIONS": "gloo"}}
+size = (layers, width, steps)
+results = {library: lab42.trained(ways, size, ranks, mpi) for mpi, library in libraries.items()}
 if free:  # in a job the build of Horovod may have another library carry
-    results["Gloo"] = run({"fused": {"HOROVOD_CPU_OPERATIONS": "gloo"}})
+    results["Gloo"] = lab42.trained(gloo, size, ranks)
+
+# %% [markdown]
+# Your `carried` now reads these timelines. A timeline contains many steps, but a step has one
+# tensor for each of the 12 gradients. If `carried` returns 60 calls with 480 tensors, for example,
+# these are 480 / 12 = 40 steps, and 60 / 40 = 1.5 calls per step. Each line of the output names the
+# library of a run, the operations in its timeline, and the calls per step.
 
 # %%
-# Judges each timeline by `carried`, which counts calls and tensors over all steps. A step has one
-# tensor for each of the `layers`, so it takes calls * layers / tensors calls.
-per_step = {}
 nodes = ranks // next(iter(inside.values())).on_node
-for library, trainings in results.items():
-    for way, training in trainings.items():
-        proof = carried(timeline.activities(training.events or []))
-        allreduces = {name: counts for name, counts in proof.items() if "ALLREDUCE" in name}
-        names = " ".join(allreduces)
-        calls = sum(calls * layers / tensors for calls, tensors in allreduces.values())
-        print(f"{library}, {way}: {names}, {calls:.1f} calls a step")
-        per_step[library, way] = calls
-        fields = {"way": way, "calls_per_step": calls, "carried_by": names, "nodes": nodes}
-        fields.update(training.where.fields())
-        record.add("step", ranks=ranks, mpi=library, seconds=training.took, **fields)
+per_step = lab42.calls_per_step(carried, results, layers, ranks=ranks, nodes=nodes)
 best = {way: min(per_step[library, way] for library in libraries.values()) for way in ways}
 predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])
 
@@ -518,9 +496,9 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # | `mpi` | MPI gets this address, which it must be able to accept (**CUDA-aware** MPI) |
 # | `host` | Horovod first copies the gradient to host memory, and MPI or Gloo process the copy |
 #
-# A timeline has one row for each tensor. The next cell prints the row of one gradient for each of
-# five jobs. (The first row was recorded on a CPU. The others were derived from the source code of
-# Horovod 0.28.1, because we had no file of a GPU job.)
+# A timeline has one row for each tensor, which contains its activities. The next cell prints the
+# row of one gradient for each of five jobs. (The first row was recorded on a CPU. The others were
+# derived from the source code of Horovod 0.28.1, because we had no file of a GPU job.)
 
 # %%
 for journey in lab42.JOURNEYS[:5]:
@@ -537,6 +515,8 @@ for journey in lab42.JOURNEYS[:5]:
 # was chosen for the allreduce of this job, so Horovod copies the gradient to host memory, as in the
 # build `host`.
 #
+# These names tell you something:
+#
 # | in the row of a GPU's gradient | what it tells you |
 # |---|---|
 # | a name that begins with `NCCL_` | NCCL transferred GPU memory, at least on a part of the path |
@@ -544,18 +524,25 @@ for journey in lab42.JOURNEYS[:5]:
 # | `MPI_…` without these two | build `mpi`: MPI received GPU memory; other builds: a copy in host memory |
 # | `GLOO_…` | Gloo received a copy in host memory (build `host`) |
 #
-# Two names tell you nothing: the buffer of `MEMCPY_IN_FUSION_BUFFER` can be in GPU or in host
+# Two other names tell you nothing: the buffer of `MEMCPY_IN_FUSION_BUFFER` can be in GPU or in host
 # memory, and a build with CUDA writes `WAIT_FOR_DATA` for CPU tensors, too.
+#
+# For example, suppose that a gradient is on `cuda:0`, that the build is `host`, and that the row
+# contains `MEMCPY_IN_FUSION_BUFFER GLOO_ALLREDUCE MEMCPY_OUT_FUSION_BUFFER`. The gradient is on a
+# GPU, so we look for `MEMCPY_IN_HOST_BUFFER` and for a name with `NCCL_`, and find neither. The
+# build is not `mpi` either, so the library received a copy in host memory. The gradient was
+# **staged** through the host.
 #
 # ### Exercise 42.4 · Tell the way
 # Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four
 # strings:
 #
-# 1. `"CPU tensors"`: the gradient is not on a GPU.
-# 2. `"staged through the host"`: the gradient is copied to host memory, on the whole path or
-#    between the nodes.
-# 3. `"stayed on the GPU"`: NCCL transferred it, and it was not copied to the host.
-# 4. `"CUDA-aware MPI"`: Horovod passed GPU memory to MPI.
+# | string | when |
+# |---|---|
+# | `"CPU tensors"` | the gradient is not on a GPU |
+# | `"staged through the host"` | the gradient is copied to host memory, on the whole path or between the nodes |
+# | `"stayed on the GPU"` | NCCL transferred it, and it was not copied to the host |
+# | `"CUDA-aware MPI"` | Horovod passed GPU memory to MPI |
 #
 # About 7 lines. *(intermediate)*
 #
@@ -589,12 +576,16 @@ def way_of(activities, device, build):
 # %%
 check("42.4", way_of)
 
+# %% [markdown]
+# ### Measure: your own gradients
+# The next cell applies your `way_of` to every gradient that you trained above with fusion, and
+# prints how many took which way. For comparison it also prints what labkit says about these
+# tensors.
+
 # %%
 for library in libraries.values():
     training = results[library]["fused"]
-    rows = lab42.gradients(timeline.activities(training.events or []))
-    counts = Counter(way_of(row, *lab42.device_and_build(training)) for row in rows.values())
-    for way, count in counts.items():
+    for way, count in lab42.ways_of_gradients(way_of, training).items():
         print(f"{library}: {count} gradients, {way}. labkit says: {training.where.describe()}")
 
 # %% [markdown]
@@ -623,7 +614,57 @@ for library in libraries.values():
 #   gradients and Horovod's build, it also proves whether they stayed on the GPU. Lab 43 continues
 #   with NCCL.
 #
+# ## Going further (optional): MVAPICH2's own launcher
+# This part takes about 10 more minutes.
+#
+# MVAPICH2 has a launcher of its own, `mpirun_rsh`, which needs no Slurm. For the job of exercise
+# 42.2, with 2 nodes, 4 GPUs on each and 14 cores for each rank, the command is
+#
+#     mpirun_rsh -export-all -np 8 -hostfile hosts \
+#         MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 python train.py
+#
+# | string | what can happen without it |
+# |---|---|
+# | `-export-all` | ranks on other nodes do not get your environment |
+# | `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
+# | `OMP_NUM_THREADS=14` | each rank starts a thread for every core of the node, because mpirun_rsh does not bind ranks |
+#
+# The variables have a fixed place. mpirun_rsh treats an argument with a `=` as a variable only
+# *directly before* the program, because arguments after the program belong to the program.
+#
+# ### Exercise 42.5 · The command for mpirun_rsh (optional)
+# Write `rsh_command`, which returns this command for any job as a list of strings. The file is
+# always called `hosts`, and nothing in the command mentions the number of GPUs. The command is only
+# checked, not run. About 2 lines. *(intermediate)*
+#
+# <details><summary>Hint 1: how many strings?</summary>
+#
+# `-np 8` is two strings, of which the second is `str(job.nodes * job.ranks)`.
+# </details>
+# <details><summary>Hint 2: nearly the answer</summary>
+#
+# `["mpirun_rsh", "-export-all", "-np", …, "-hostfile", "hosts", *pairs, …, *program]`
+# </details>
+
+
+# %%
+def rsh_command(job, variables, program):
+    """The strings that start program (a list) with mpirun_rsh."""
+    pairs = [f"{name}={value}" for name, value in variables.items()]
+    ### BEGIN SOLUTION
+    ranks, threads = str(job.nodes * job.ranks), f"OMP_NUM_THREADS={job.cores}"
+    start = ["mpirun_rsh", "-export-all", "-np", ranks, "-hostfile", "hosts"]
+    return [*start, *pairs, threads, *program]
+    ### END SOLUTION
+
+
+# %%
+check("42.5", rsh_command)
+
+# %% [markdown]
 # ## Going further (optional): two nodes
+# This part takes about 2 more minutes, and the job runs in the meantime.
+#
 # `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and `make tabletop` starts two
 # nodes on this machine for it. Its timelines prove which library performed the allreduce between
 # the nodes. `make results` names the file with the job's output, whose lines contain the

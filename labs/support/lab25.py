@@ -1,9 +1,10 @@
-"""The checks of lab 25, and the machine of its first measurements."""
+"""The checks of lab 25, its first machine, and the broadcasts that it compares."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from math import sqrt
+from math import ceil, inf, sqrt
 from operator import itemgetter
 
 import numpy as np
@@ -17,6 +18,7 @@ ALPHA, BETA = 2e-6, 1e-10  # seconds per message, and per byte (10 GB/s)
 # Every Send waits for its Recv, as long messages do.
 STRICT = virtual.ideal(ALPHA, 1 / BETA).but(eager=0)
 NUMBERS = (1, 2, 3, 4, 5, 8, 16)  # of ranks
+VALUES = 1 << 14  # that a virtual vector has, whatever it stands for
 
 
 @check.exercise("25.1")
@@ -115,3 +117,112 @@ def times_n_beta(way, ranks, *options):
     nβ."""
     vector = virtual.vector(np.zeros(100 * ranks), stands_for=1e9)
     return virtual.Cluster(ranks, machine=STRICT).run(way, vector, 0, *options).time / (1e9 * BETA)
+
+
+# -- the best number of chunks
+
+
+def chain_by_chunks(chain, best_chunks, *, nbytes: float, ranks: int = 64) -> dict[str, dict]:
+    """Milliseconds by number of chunks, around the best: by the formula, and of the chain on
+    STRICT."""
+    layer = nbytes, ranks, ALPHA, BETA
+    best = best_chunks(*layer)
+    tried = sorted({max(1, round(best * 2**step)) for step in (-5, -4, -3, -2, -1, 0, 1)})
+    cluster = virtual.Cluster(ranks, machine=STRICT)
+    vector = virtual.vector(np.zeros(VALUES), stands_for=nbytes)
+    formula = {count: 1e3 * costs.chain_broadcast_time(*layer, count) for count in tried}
+    runs = {count: 1e3 * cluster.run(chain, vector, 0, count).time for count in tried}
+    return {"T(k)": formula, "your chain": runs}
+
+
+# -- five broadcasts on a machine of nodes
+
+
+def two_level(comm, vector, root: int, per_node: int, inside: Callable) -> None:
+    """Copy root's `vector` into every rank's: by a tree between nodes, by `inside` in each."""
+    node = comm.Split(comm.rank // per_node)
+    across = comm.Split(comm.rank % per_node)
+    # Across ranks: one rank of each node gets the vector over the network, and then tells its node.
+    if comm.rank % per_node == root % per_node:
+        tree_broadcast(across, vector, root // per_node)
+    inside(node, vector, root % per_node)
+
+
+class Ways:
+    """Five broadcasts, made of a learner's: `seconds` times each of them on a virtual cluster.
+
+    most_chunks: of a chain. nccl_start: seconds to start a call of NCCL.
+    """
+
+    def __init__(self, scatter_allgather, chain, best_chunks, most_chunks: int, nccl_start: float):
+        self.scatter_allgather = scatter_allgather
+        self.chain = chain
+        self.best_chunks = best_chunks
+        self.most_chunks = most_chunks
+        self.nccl_start = nccl_start
+
+    def seconds(self, nbytes, ranks: int, machine, start: float | None = None) -> dict[str, float]:
+        """{way: virtual seconds to broadcast nbytes to so many ranks}. start: if not nccl_start."""
+        vector = virtual.vector(np.zeros(VALUES), stands_for=nbytes)
+        per_node = machine.ranks_per_node
+        # Most links are inside nodes, and the slowest link limits a pipeline.
+        hop = machine.inside.alpha + machine.handshake, machine.between.beta
+        over_all = min(self.best_chunks(nbytes, ranks, *hop), self.most_chunks)
+        in_node = min(self.best_chunks(nbytes, per_node, *hop), self.most_chunks)
+        chain_inside = partial(self.chain, count=in_node)
+        ways = {
+            "tree": tree_broadcast,
+            "scatter-allgather": self.scatter_allgather,
+            "chain": partial(self.chain, count=over_all),
+            "two-level": partial(two_level, per_node=per_node, inside=chain_inside),
+        }
+        cluster = virtual.Cluster.of(ranks, per_node, machine)
+        times = {name: cluster.run(way, vector, 0).time for name, way in ways.items()}
+        pieces = min(ceil(nbytes / 2**18), self.most_chunks)  # of 256 KiB
+        start = self.nccl_start if start is None else start
+        nccl = partial(self._nccl_ring, count=pieces, start=start)
+        cluster = virtual.Cluster.of(ranks, per_node, machine.but(eager=inf))  # no message waits
+        times["with NCCL"] = cluster.run(two_level, vector, 0, per_node, nccl).time
+        return times
+
+    def _nccl_ring(self, comm, vector, root: int, count: int, start: float) -> None:
+        comm.compute(start)
+        self.chain(comm, vector, root, count)
+
+    def table(self, machine, sizes: Iterable[int], most: int) -> dict[str, dict]:
+        """{way: {(bytes, ranks): seconds}} on 1, 2, 4, … nodes with at most so many ranks."""
+        per_node = machine.ranks_per_node
+        table: dict[str, dict] = {}
+        for doubled in range((most // per_node).bit_length()):
+            ranks = per_node * 2**doubled
+            for nbytes in sizes:
+                for way, time in self.seconds(nbytes, ranks, machine).items():
+                    table.setdefault(way, {})[nbytes, ranks] = time
+        return table
+
+
+def tree_time(machine, nbytes: float, ranks: int) -> float:
+    """Virtual seconds that the tree takes to broadcast nbytes to so many ranks of a machine."""
+    vector = virtual.vector(np.zeros(VALUES), stands_for=nbytes)
+    cluster = virtual.Cluster.of(ranks, machine.ranks_per_node, machine)
+    return cluster.run(tree_broadcast, vector, 0).time
+
+
+def training_step(
+    layers: Mapping[str, int], seconds: Callable, pick: Callable
+) -> dict[str, dict[str, float]]:
+    """{way: {longest layer: milliseconds, "the rest": milliseconds}}, and so for "picked".
+
+    layers: name -> bytes. seconds(bytes) gives {way: seconds}, and pick(bytes) the name of a way.
+    """
+    by_size = {nbytes: seconds(nbytes) for nbytes in set(layers.values())}
+    ways = list(next(iter(by_size.values())))
+    choices = {way: dict.fromkeys(layers, way) for way in ways}
+    choices["picked"] = {layer: pick(nbytes) for layer, nbytes in layers.items()}
+    longest = max(layers, key=layers.get)
+    parts = {}
+    for name, choice in choices.items():
+        times = {layer: 1e3 * by_size[layers[layer]][way] for layer, way in choice.items()}
+        first = times.pop(longest)
+        parts[name] = {longest: first, "the rest": sum(times.values())}
+    return parts

@@ -18,13 +18,26 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from labkit import builds, check, cluster, expect, launch, mpis, paths, placement, timing, world
+from labkit import (
+    builds,
+    check,
+    cluster,
+    expect,
+    home,
+    launch,
+    mpis,
+    paths,
+    placement,
+    record,
+    timing,
+    world,
+)
 from labkit.errors import LabError, counted
-from labkit.horovod import Training, timeline
+from labkit.horovod import Training, timeline, train_ways
 
 
 @check.exercise("42.1")
@@ -41,20 +54,19 @@ def family_and_version(which_mpi, inside):
 
 @check.exercise("42.2")
 def lines_that_start_jobs(variables, command):
-    """The variables of each flavor, and six commands in which each argument of the table stands in
-    its place. Further options that do no harm, such as --cpu-bind=cores, are accepted.
+    """The variables of each flavor, and four commands for srun in which each argument of the table
+    stands in its place. Further options that do no harm, such as --cpu-bind=cores, are accepted.
     """
     for flavor, want in VARIABLES.items():
         expect.equal(variables(flavor), want, f"Variables of {flavor}")
-    program = ["python", "train.py", "--name=a=b"]
-    for launcher, job in JOBS:
+    for job in SRUN_JOBS:
         needed = variables("mvapich2-gdr" if job.gpus else "mvapich2")
-        given, own = dict(needed), list(program)
-        with check.case(f"{launcher}, {job}"):
-            line = command(launcher, job, given, own)
-            expect.unchanged(program, own, "the argument `program`")
+        given, own = dict(needed), list(TRAIN)
+        with check.case(f"srun, {job}"):
+            line = command("srun", job, given, own)
+            expect.unchanged(TRAIN, own, "the argument `program`")
             expect.unchanged(needed, given, "the argument `variables`")
-            expect_line(line, launcher, job, needed, program)
+            expect_line(line, "srun", job, needed, TRAIN)
 
 
 @check.exercise("42.3")
@@ -82,8 +94,21 @@ def way_of_each_gradient(way_of, libraries, results):
     for library in libraries.values():
         training = results[library]["fused"]
         rows = gradients(timeline.activities(training.events or []))
-        got = Counter(way_of(row, *device_and_build(training)) for row in rows.values())
+        got = ways_of_gradients(way_of, training)
         expect.equal(len(got), 1 if rows else 0, f"Ways of the gradients over {library}, {got}")
+
+
+@check.exercise("42.5")
+def lines_for_mpirun_rsh(rsh_command):
+    """Three commands for mpirun_rsh, in which each argument of the table stands in its place."""
+    for job in RSH_JOBS:
+        needed = VARIABLES["mvapich2-gdr" if job.gpus else "mvapich2"]
+        given, own = dict(needed), list(TRAIN)
+        with check.case(f"mpirun_rsh, {job}"):
+            line = rsh_command(job, given, own)
+            expect.unchanged(TRAIN, own, "the argument `program`")
+            expect.unchanged(needed, given, "the argument `variables`")
+            expect_line(line, "mpirun_rsh", job, needed, TRAIN)
 
 
 # ---------------------------------------- which MPI
@@ -199,6 +224,24 @@ def thread_level() -> str:
     return level
 
 
+def levels(inside: Mapping[str | None, Inside], ranks: int, start: bool) -> list[dict]:
+    """A record of the thread level by MPI and setting. inside: by the build of the MPI.
+
+    start: whether ranks can be started with other settings; in a job MPI runs, and its level stays.
+    """
+    rows = []
+    for mpi, rank in inside.items():
+        given = {"affinity off": rank.level}
+        for setting, env in settings_of(rank.library).items() if start else ():
+            given[setting] = launch.run(thread_level, ranks=ranks, mpi=mpi, env=env)[0]
+        named = {"mpi": rank.library, "channel": channel(rank.text)}
+        rows += [
+            record.add("thread level", ranks=ranks, setting=setting, level=level, **named)
+            for setting, level in given.items()
+        ]
+    return rows
+
+
 def _level_given() -> int:
     """MPI_Query_thread of the library that this process holds; any thread may call it on any
     level."""
@@ -229,15 +272,15 @@ VARIABLES = {
     flavor: mpis.switches(flavor, {}) for flavor in ("mvapich-plus", "mvapich2", "mvapich2-gdr")
 }
 
-# Jobs whose lines are checked, by launcher.
-JOBS = (
-    ("srun", Job(2, 4, 14, 4)),
-    ("srun", Job(1, 2, 3, 0)),
-    ("srun", Job(3, 1, 8, 1)),
-    ("srun", Job(2, 8, 4, 2)),  # ranks share GPUs
-    ("mpirun_rsh", Job(2, 4, 14, 4)),
-    ("mpirun_rsh", Job(3, 2, 1, 0)),
+# Jobs whose lines are checked, by launcher, and their program.
+SRUN_JOBS = (
+    Job(2, 4, 14, 4),
+    Job(1, 2, 3, 0),
+    Job(3, 1, 8, 1),
+    Job(2, 8, 4, 2),  # ranks share GPUs
 )
+RSH_JOBS = (Job(2, 4, 14, 4), Job(3, 2, 1, 0), Job(2, 8, 4, 2))
+TRAIN = ["python", "train.py", "--name=a=b"]
 
 
 def words_needed(launcher: str, job: Job) -> dict[str, str]:
@@ -359,6 +402,25 @@ def job_here(cores: int = 1) -> Job:
         0 if known.get("LABKIT_GPU_FORM") == "none" else int(known.get("LABKIT_GPUS_PER_NODE", "0"))
     )
     return Job(nodes, 1, cores, min(1, gpus))
+
+
+def start_here(command: Callable, variables: Callable, libraries: Sequence[str]) -> None:
+    """Start the line that `command` writes for this place with each of these builds of MPI, and
+    print what its ranks answer."""
+    import pandas
+
+    launcher = launcher_here()
+    if launcher is None:
+        print("No command can be started here: its launcher is neither srun nor MPICH's mpiexec.")
+        return
+    job = job_here(cores=1)
+    for mpi in libraries:
+        line = command(
+            launcher, job, variables("mvapich2-gdr" if job.gpus else "mvapich2"), PROGRAM
+        )
+        print(*line)
+        columns = ["rank", "host", "cores", "mpi", "staged", "MB/s"]
+        print(pandas.DataFrame(start(line, mpi))[columns].to_string(index=False), "\n")
 
 
 def start(words: Sequence[str], mpi: str | None = None, timeout: float = 180) -> list[dict]:
@@ -619,6 +681,54 @@ def timeline_of(*calls: tuple[str, int]) -> list[timeline.Activity]:
         timeline.Activity(tensor, name, 1e-6 * place, 1e-6)
         for place, (tensor, name) in enumerate(begun)
     ]
+
+
+def trained(
+    ways: Mapping[str, Mapping[str, str]],
+    size: tuple[int, int, int],
+    ranks: int,
+    mpi: str | None = None,
+) -> dict[str, Training]:
+    """Rank 0's trainings of a small net, by way. ways: {name: environment variables}.
+
+    size: weight matrices, their rows and columns, and steps. mpi: a build of labkit.builds; None:
+    the one in use.
+    """
+    return launch.run(train_ways, *size, ways, home(), ranks=ranks, env=UNBOUND, mpi=mpi)[0]
+
+
+def calls_per_step(
+    carried: Callable,
+    results: Mapping[str, Mapping[str, Training]],
+    layers: int,
+    *,
+    ranks: int,
+    nodes: int,
+) -> dict[tuple[str, str], float]:
+    """{(library, way): calls of an allreduce in a step}, printed and recorded with what carried it.
+
+    results: {library: {way: Training}}. A timeline counts calls and tensors over all of its steps,
+    each of which has a tensor for each of the `layers`.
+    """
+    per_step = {}
+    for library, trainings in results.items():
+        for way, training in trainings.items():
+            proof = carried(timeline.activities(training.events or []))
+            allreduces = {name: counts for name, counts in proof.items() if "ALLREDUCE" in name}
+            names = " ".join(allreduces)
+            calls = sum(calls * layers / tensors for calls, tensors in allreduces.values())
+            print(f"{library}, {way}: {names}, {calls:.1f} calls a step")
+            per_step[library, way] = calls
+            fields = {"way": way, "calls_per_step": calls, "carried_by": names, "nodes": nodes}
+            fields.update(training.where.fields())
+            record.add("step", ranks=ranks, mpi=library, seconds=training.took, **fields)
+    return per_step
+
+
+def ways_of_gradients(way_of: Callable, training: Training) -> Counter[str]:
+    """How many of a training's gradients took which way, as `way_of` judges their rows."""
+    rows = gradients(timeline.activities(training.events or []))
+    return Counter(way_of(row, *device_and_build(training)) for row in rows.values())
 
 
 def gradients(activities: Sequence[timeline.Activity]) -> dict[str, list[str]]:

@@ -16,11 +16,24 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 import virtual
-from labkit import builds, check, expect, launch, nets, placement, timing, world
+from labkit import (
+    builds,
+    check,
+    expect,
+    launch,
+    nets,
+    placement,
+    plots,
+    record,
+    timing,
+    world,
+)
 from labkit.errors import LabError, NotHere
 
 
@@ -106,6 +119,119 @@ def buckets(sizes: Mapping[str, int], limit: int) -> list[list[str]]:
         plan[-1].append(layer)
         filled += sizes[layer]
     return plan
+
+
+def sweep(link, *, time_calls: Callable, rounds: Sequence[tuple[int, int, int]], longest: int):
+    """On a rank: {bytes: seconds of each call}, of 4, 16, 64 … bytes.
+
+    rounds: (bytes, calls, warm-up calls) for vectors of up to these bytes.
+    """
+    rows = {}
+    nbytes = 4
+    while nbytes <= longest:
+        calls, warmup = _counts(nbytes, rounds)
+        vector = link.vector(nbytes // 4)
+        rows[nbytes] = time_calls(link, partial(link.sum, vector), calls, warmup)
+        nbytes *= 4
+    return rows
+
+
+def _counts(nbytes: int, rounds: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
+    for up_to, calls, warmup in rounds:
+        if nbytes <= up_to:
+            return calls, warmup
+    raise LabError(f"`rounds` ends before {nbytes} bytes.")
+
+
+def shortest(link, *, time_calls: Callable):
+    """On a rank: seconds of each call, of one number."""
+    return time_calls(link, partial(link.sum, link.vector(1)), 100, 10)
+
+
+def step(
+    link,
+    *,
+    exchange: Callable,
+    time_calls: Callable,
+    named: Sequence[str],
+    bucket: int,
+    steps: int,
+):
+    """On a rank: {(net, way): seconds of each exchange}, after one that does not count.
+
+    named: nets of nets.layer_table. link.finish: an exchange is over when the GPU, too, has made
+    its copies. What the backward pass could hide is lab 32's question.
+    """
+    rows = {}
+    silent = replace(link, sum=lambda tensor: None)  # carries nothing
+    for net in named:
+        sizes = gradient_bytes(net)
+        gradients = {layer: link.vector(nbytes // 4) for layer, nbytes in sizes.items()}
+        plan = buckets(sizes, bucket)
+        ways = {
+            "alone": partial(_one_by_one, link, gradients),
+            "fused": partial(exchange, link, gradients, plan),
+            "copies": partial(exchange, silent, gradients, plan),
+        }
+        for way, call in ways.items():
+            rows[net, way] = time_calls(link, link.finish(call), steps, 1)
+    return rows
+
+
+def _one_by_one(link, gradients: Mapping) -> None:
+    """Sum every gradient by a call of its own, last layer first."""
+    for gradient in reversed(gradients.values()):
+        link.sum(gradient)
+
+
+def quartiles(times: Mapping[str, Mapping[int, np.ndarray]], ranks: int) -> dict[str, dict]:
+    """{backend: {bytes: (q1, median, q3)}} of {backend: {bytes: seconds of each call}}, recorded
+    too."""
+    here: dict[str, dict] = {}
+    where = {"ranks": ranks, "nodes": _nodes(ranks)}
+    for name, row in times.items():
+        here[name] = {
+            n: tuple(np.percentile(took, (25, 50, 75)).tolist()) for n, took in row.items()
+        }
+        q1, median, q3 = zip(*here[name].values(), strict=True)
+        calls = {"bytes": list(row), "q1": q1, "median": median, "q3": q3, "unit": "s"}
+        record.add("allreduce", backend=name, **calls, **where, **place(name).fields())
+    return here
+
+
+def measurements(times: Mapping[str, Mapping], ranks: int) -> dict[tuple, timing.Measurement]:
+    """{(backend, net, way): Measurement} of {backend: {(net, way): seconds of each exchange}},
+    recorded too."""
+    took = {}
+    where = {"ranks": ranks, "nodes": _nodes(ranks)}
+    for name, rows in times.items():
+        for (net, way), seconds in rows.items():
+            took[name, net, way] = timing.Measurement(seconds)
+            what = {"backend": name, "net": net, "way": way, "seconds": took[name, net, way]}
+            record.add("step", **what, **where, **place(name).fields())
+    return took
+
+
+def _nodes(ranks: int) -> int:
+    """On how many nodes the ranks of this place run."""
+    return len(set(launch.run(socket.gethostname, ranks=ranks))) if world.launcher() else 1
+
+
+def plot_exchange(took: Mapping[tuple, timing.Measurement], net: str) -> None:
+    """Bars of one net: each backend one by one and fused, with the copies of the latter."""
+    bars = {}
+    for name in dict.fromkeys(name for name, _, _ in took):
+        label = name.replace("horovod", "hvd").replace("-", "\n")
+        alone, fused, copies = (
+            1e3 * took[name, net, way].samples for way in ("alone", "fused", "copies")
+        )
+        bars[f"{label}\nalone"] = {"calls": alone}
+        bars[f"{label}\nfused"] = {
+            "calls": np.maximum(0, fused - np.median(copies)),
+            "copies": copies,
+        }
+    title = f"{net}: fusing saves calls, costs copies"
+    plots.bars(bars, ylabel="time of all gradients (ms)", title=title)
 
 
 class Backend(NamedTuple):

@@ -85,10 +85,8 @@ class Rank(NamedTuple):
 
 
 @check.exercise("72.1")
-def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
-    """Rank and line of the four runs; then `epoch` with what `mend` returns, on ranks with the same
-    faults, to its end.
-    """
+def line_of_its_own(odd_one_out, epoch, faults, hangs):
+    """The rank and its line, of made-up stacks and of the four runs."""
     for lines, want in (((7, 7, 7, 5, 7), (3, 5)), ((9, 7, 7), (0, 9))):
         made_up = [[Frame("epoch", "cell", line)] for line in lines]
         expect.equal(odd_one_out(made_up), want, f"Ranks in lines {lines}: (rank, line)")
@@ -103,6 +101,11 @@ def stacks_and_mended_epochs(odd_one_out, mend, epoch, faults, hangs):
             f"Ranks in lines {lines} of epoch: (rank, line)",
             slips=slips if len(own) > 1 else {},
         )
+
+
+@check.exercise("72.2")
+def mended_epochs(mend, epoch, faults):
+    """`epoch` runs to its end with what `mend` returns, on ranks with the same four faults."""
     deals = [Nearby(fault) for fault in sorted(faults)]  # the disk first, whichever is drawn first
     for deal, ranks in zip(
         deals, play([Job(epoch, deal, mend, written) for deal in deals]), strict=True
@@ -130,11 +133,10 @@ def epoch_is_complete(ranks, deal):
             expect.equal(lines, want, subject)
 
 
-@check.exercise("72.2")
-def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, train):
-    """Rank and line of the first call that does not fit, of made-up records and of the three runs;
-    then trainings on ranks with the same faults, to their end.
-    """
+@check.exercise("72.3")
+def first_call_that_differs(first_difference, disorders, mixed_up, train):
+    """Rank and line of the first call that does not fit, of made-up records and of the three
+    runs."""
     usual = [Record("all_reduce", 6, 7), Record("reduce", 1, 14), Record("barrier", 0, 15)]
     longer = [usual[0], Record("reduce", 2, 14), usual[2], usual[0]]
     twice = [usual[0], Record("broadcast", 6, 9), usual[1], usual[2]]
@@ -154,6 +156,13 @@ def records_and_agreed_batches(first_difference, agree, disorders, mixed_up, tra
         got = first_difference([rank.records for rank in ranks])
         want = (fault.rank, line_of(train, fault))
         expect.equal(got, want, f"Ranks that made {lengths} calls: (rank, line)")
+
+
+@check.exercise("72.4")
+def agreed_batches(agree, disorders, train):
+    """The same batches on all ranks; then training runs with them, on ranks with the same three
+    faults, to their end.
+    """
 
     def by_agreement(batches):
         return ([agree(batch) for batch in batches],)
@@ -202,7 +211,7 @@ def all_agree(ranks):
             expect.unchanged(before, given, f"{what}: the batch", because="return a new dict")
 
 
-@check.exercise("72.3")
+@check.exercise("72.5")
 def averages_of_those_there(averages, patience):
     """The averages on three ranks with even and uneven shards, one of them empty."""
     cases = ([2, 2, 2], [3, 1, 2], [1, 0, 3])
@@ -250,15 +259,20 @@ def try_averages(averages, cases):
     return results
 
 
-@check.exercise("72.4")
-def first_and_together(first_bad, average, learn, poisoned, poisons):
-    """The first of made-up notes and of three runs; and one decision on all ranks, in each step."""
+@check.exercise("72.6")
+def first_note(first_bad, learn, poisoned, poisons):
+    """The rank and the line of the first note, of made-up notes and of the three runs."""
     for notes, want in (([(2, 5), (1, 12), (1, 9)], (2, 9)), ([None, (0, 7), (1, 5)], (1, 7))):
         expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
     for fault, ranks in zip(poisons, poisoned, strict=True):
         notes = [rank.note for rank in ranks]
         want = (fault.rank, line_of(learn, fault))
         expect.equal(first_bad(notes), want, f"Notes {notes}: (rank, line)")
+
+
+@check.exercise("72.7")
+def skipped_together(average):
+    """In each step all ranks average their gradients and say so, or all say that they skip it."""
     nan = float("nan")
     inf = float("inf")
     steps = {  # by name: the gradients of ranks 0, 1, 2

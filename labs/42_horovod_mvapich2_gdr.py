@@ -29,7 +29,7 @@
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
 # [NCCL](../labs/GLOSSARY.md#NCCL).*
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 75 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 80 · Level: intermediate · Before: 40
 
 # %%
 import itertools
@@ -155,8 +155,8 @@ check("42.1", which_mpi)
 # | MULTIPLE | every thread, at any time |
 #
 # Horovod requests MULTIPLE, and MPICH on a laptop provides it. Below MULTIPLE, MPI does not use its
-# locks, so two threads that call it at the same time corrupt its internal lists, and the job can
-# crash or hang.
+# locks, so two threads that call it at the same time can corrupt its internal lists, and the job
+# can crash or hang.
 #
 # When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
 # rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
@@ -590,8 +590,8 @@ for library in libraries.values():
 # - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
 #   rank**.
 # - The timeline proves which library performed the allreduce. Together with the device of the
-#   gradients and Horovod's build, it also proves whether they stayed on the GPU. [Lab 43](43_horovod_nccl2.ipynb) continues
-#   with NCCL.
+#   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory to
+#   this library. [Lab 43](43_horovod_nccl2.ipynb) continues with NCCL.
 #
 # ## Going further (optional): MVAPICH2's own launcher
 # This part takes about 10 more minutes.

@@ -440,12 +440,12 @@ predict.right("68.4", few=few, many=many)
 
 
 # %% [markdown]
-# **Explain.** A step with few requests is limited by memory, where tensor parallelism has an
-# advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of them. On
-# our two cores, tensor parallelism was ahead at 8 requests, with 9.7 against 12.4 ms. At 32
-# requests arithmetic and the copies of the caches, which both ways share equally, gain in weight,
-# and the times were 22.6 and 24.3 ms. At 2 requests each replica has a single sequence, whose fast routine cancels the
-# advantage, and which way was faster changed from run to run.
+# **Explain.** A step with few requests is limited by memory, where tensor parallelism
+# has an advantage: each replica reads 75 MB of weights in a step, and each tensor rank half of
+# them. On our two cores, tensor parallelism was ahead at 8 requests, with 9.7 against 12.4 ms. At
+# 32 requests arithmetic and the copies of the caches, which both ways share equally, gain in
+# weight, and the times were 22.6 and 24.3 ms. At 2 requests each replica has a single sequence,
+# whose fast routine cancels the advantage, and which way was faster changed from run to run.
 #
 # The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
 # wait for the later one, a [straggler](../labs/GLOSSARY.md#straggler) ([lab 53](53_straggler_hunt.ipynb)). On a busy machine you may see the replicas win

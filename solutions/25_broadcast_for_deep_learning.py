@@ -24,7 +24,7 @@
 # rank that sends it, and nβ is the time of a whole vector of n bytes. Each number is that of a
 # chunk, which is a quarter of the vector.*
 #
-# Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from collections import Counter
@@ -218,8 +218,8 @@ check("25.2", chain)
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
 # introduced. Here all of its links are alike (10 GB/s), and every send waits for its receive, as
 # long messages do. In the plot each thin bar is one chunk that a rank sends, and a step takes about
-# 0.1 ms. Look for the step after which rank 7 has all chunks. The lines below the plot show the
-# time to send 1 GB to 64 ranks as a multiple of nβ.
+# 0.1 ms. Look for the last bar of rank 6: after it, rank 7 has all chunks. The lines below the plot
+# show the time to send 1 GB to 64 ranks as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -282,7 +282,8 @@ check("25.3", best_chunks)
 # ### Measure: how much does the best k matter?
 # The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks of the same virtual
 # cluster. The plot has one point for your best k, one for twice as many chunks, and one each for
-# 1/2, 1/4, 1/8, 1/16 and 1/32 as many. One curve is the formula T(k), the other a run of your chain.
+# 1/2, 1/4, 1/8, 1/16 and 1/32 as many. One curve is the formula T(k), the other a run of your
+# chain.
 
 # %%
 curves = lab25.chain_by_chunks(chain, best_chunks, nbytes=float(sorted(layers)[len(layers) // 2]))
@@ -335,7 +336,7 @@ print(machine)
 # |---|---|---|
 # | 1 | *tree* | the tree over all ranks |
 # | 2 | *scatter-allgather* | exercise 25.1 over all ranks |
-# | 3 | *chain* | exercise 25.2 over all ranks, with your best k |
+# | 3 | *chain* | exercise 25.2 over all ranks, with your best k, but at most 256 chunks, to keep the simulation short |
 # | 4 | *two-level* | two levels with the chain inside |
 # | 5 | *with NCCL* | two levels with a ring of NCCL inside |
 #
@@ -350,7 +351,7 @@ print(machine)
 #
 # The links differ, but `best_chunks` takes one α and one β. Most links are inside nodes, so we take
 # α from there, with the handshake. The slowest link limits a pipeline, so we take β between nodes.
-# No chain has more than 256 chunks, to keep the simulation short.
+# NCCL's ring has at most 256 chunks here, too, so above 64 MiB they are longer.
 # </details>
 #
 # ### Predict
@@ -385,8 +386,8 @@ curves = {way: {n: row[n, many] for n in sizes} for way, row in table.items()}
 plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the virtual cluster")
 
 # %% [markdown]
-# **Explain.** Read the top row of the map from left to right. For short vectors the tree is fastest,
-# because the number of messages that follow one another determines the time:
+# **Explain.** Read the top row of the map from left to right. For short vectors the tree is
+# fastest, because the number of messages that follow one another determines the time:
 #
 # | way | messages one after another for a short vector |
 # |---|---|
@@ -423,9 +424,9 @@ for nics in (machine.nics, machine.ranks_per_node):
 # | 1 to 4 | inside the first node | 1 in each step, together 4 |
 # | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC | 8 in each step, together 24 |
 #
-# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. The chain
-# and the two levels don't have this problem, because only one rank of each node sends to other
-# nodes.
+# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. The
+# chain and the two levels don't have this problem, because only one rank of each node sends to
+# other nodes.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
@@ -498,8 +499,10 @@ for name, way in (
 # | two levels with NCCL | 2.3 s | 0.32 s | 2.6 s | 12 % |
 # | picked | 2.3 s | 0.16 s | 2.5 s | 6 % |
 #
-# Compared with NCCL inside the nodes, the picked ways shorten the step by 0.16 s of 2.6 s, which is
-# 6 %. The 32 images are a guess, and with half as many the gain would be 11 %.
+# The table leaves out that the root also collects the gradients, and that S-Caffe hides a part of
+# the broadcasts behind the forward pass (lab 32). Both make the broadcasts' share of a real step
+# smaller. Compared with NCCL inside the nodes, the picked ways shorten this step by 0.16 s of 2.6
+# s, which is 6 %. The 32 images are a guess, and with half as many the gain would be 11 %.
 #
 # ### What you take away
 # - No broadcast takes less than nβ. For long vectors and equal links, the tree takes ⌈log₂ p⌉ times

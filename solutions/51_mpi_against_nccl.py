@@ -183,8 +183,8 @@ check("51.1", meeting)
 # %% [markdown]
 # ## 4. Every library, every size
 # Which library is the fastest, for short vectors and for long ones? We now measure all of them with
-# the same loop. There is one rank per GPU, or 2 to 4 ranks on a machine without GPUs. The kit's
-# reference had 2 ranks on 2 cores.
+# the same loop. There is one rank per GPU, but at least 2, or 2 to 4 ranks on a machine without
+# GPUs. The kit's reference had 2 ranks on 2 cores.
 #
 # ### Predict
 # The vector is a single number of 4 bytes, on the ranks of this machine. How many times as long as
@@ -249,9 +249,9 @@ for name, by_rank in hurried.items():
     print(f"{name}, 4 bytes: cycle of 1 ms {human(here[name][4][1])}, of 0.1 ms {human(often)}")
 
 # %% [markdown]
-# **Explain.** With the short cycle, Horovod should be several times as fast, so the cycle was the
-# main reason. `torch-gloo` has no cycle. Its time is probably due to TCP and to waking up a thread,
-# which this measurement does not separate.
+# **Explain.** If a call took little more than 1 ms, Horovod should be several times
+# as fast with the short cycle, so the cycle was the main reason. `torch-gloo` has no cycle. Its
+# time is probably due to TCP and to waking up a thread, which this measurement does not separate.
 #
 # ## 5. One by one, or fused?
 # A network has many gradients. Is it faster to reduce them one by one, or to copy them into buckets
@@ -294,11 +294,12 @@ else:
 predict("51.2", times_as_fast=1.5)
 
 # %% [markdown]
-# `lab51.buckets(sizes, limit)` plans buckets much as in lab 32. It begins with the last layer,
-# because the backward pass computes its gradient first. But `limit` is an upper bound here: a new
-# bucket begins when the next gradient would not fit, while in lab 32 a bucket ends after it has
-# become full. `exchange` copies the gradients of a bucket into one vector, calls `link.sum`
-# **once** for it, and copies the sums back **into** the same tensors.
+# `lab51.buckets(sizes, limit)` plans buckets much as in lab 32. It begins with the
+# last layer, because the backward pass computes its gradient first. But `limit` is an upper bound
+# here (for all gradients that are not longer themselves): a new bucket begins when the next
+# gradient would not fit, while in lab 32 a bucket ends after it has become full. `exchange` copies
+# the gradients of a bucket into one vector, calls `link.sum` **once** for it, and copies the sums
+# back **into** the same tensors.
 
 
 # %%
@@ -345,8 +346,9 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # **Explain.** Inside one machine, you should see three things:
 #
 # - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off. In
-#   the kit's reference it made `horovod-mpi` 1.7 times as fast (your prediction), and without the
-#   copies it would have been 2.8 times.
+#   the kit's reference it made `horovod-mpi` 1.7 times as fast, and without the copies it would have
+#   been 2.8 times. (`link.sum` waits for the end of each call. In training, Horovod gets many
+#   gradients at once, and fuses them itself, see lab 44.)
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
 # - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
@@ -439,10 +441,10 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # two that call Gloo take 0.21 s and 0.25 s.
 #
 # Does a second library gain anything? To decide between two libraries, look only at the sizes that
-# your training sends, which are mostly those of full buckets (25 MiB here), and call `best` with
-# these two alone. With GPUs, compare `mpi-gpu` with `torch-nccl`. If `best` returns the library
-# that you have, or "either", the second one gains nothing. Otherwise it pays off if communication
-# is a large part of your step (lab 46).
+# your training sends, which are mostly those of full buckets (25 MiB here, so the rows of 16 and 64
+# MiB), and call `best` with these two alone. With GPUs, compare `mpi-gpu` with `torch-nccl`. If
+# `best` returns the library that you have, or "either", these numbers give no reason for the second
+# one. Otherwise it pays off if communication is a large part of your step (lab 46).
 #
 # Which buckets would you choose here?
 #
@@ -455,10 +457,11 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # ### What you take away
 # - A barrier, warm-up calls and the slowest rank make a measurement fair to every library.
-# - One rank tells all others where to meet. With this address, any launcher can start any library.
+# - One rank tells all others where to meet. With this address, one launcher can start every
+#   library.
 # - Fuse gradients if a call is expensive. If it is cheap, the copies cost more.
 # - Say "either" if the measurements do not decide. If the best of two libraries is the one that you
-#   have, or "either", for all sizes that you send, the other one gains nothing.
+#   have, or "either", for all sizes that you send, the numbers give no reason for the other one.
 #
 # ## Going further (optional): one runtime for all?
 # This part takes about 5 more minutes.

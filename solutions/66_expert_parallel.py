@@ -456,7 +456,8 @@ predict.compare("66.3", **ratios, times_as_long=longer)
 # choices, rank 0 has 1.5 times the mean load, so its experts compute about 1.5 times as long, while
 # those of rank 1 compute half as long and then wait. You should see that the whole layer takes less
 # than 1.5 times as long, because some of its time does not depend on the load. On a busy machine,
-# or on a GPU that spends more time on launching kernels than on computing, the line can be flat or uneven.
+# or on a GPU that spends more time on launching kernels than on computing, the line can be flat or
+# uneven.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more

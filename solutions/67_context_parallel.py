@@ -2,10 +2,10 @@
 # # 67 Context parallelism: ring attention
 #
 # A language model that reads several books or a code base at once needs sequences of a million
-# tokens. The activations of such a sequence do not fit into one GPU, even if the model does, and the work of
-# attention grows with the square of the length. Data parallelism does not help, because there is
-# only one sequence. Tensor parallelism partitions the matrices, but each attention head needs all
-# positions.
+# tokens. The activations of such a sequence do not fit into one GPU, even if the model does, and
+# the work of attention grows with the square of the length. Data parallelism does not help, because
+# there is only one sequence. Tensor parallelism partitions the matrices, but each attention head
+# needs all positions.
 #
 # Therefore the positions themselves have to be partitioned over the ranks throughout the model,
 # including in attention. This is **context parallelism**. Its difficulty is that in attention each

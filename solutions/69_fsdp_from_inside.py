@@ -392,12 +392,13 @@ predict.right("69.4", gathers=calls["gathers"], reduce_scatters=calls["reduce-sc
 plots.lanes(lab69.lanes_of(traced), title="What one rank computes and sends in a step")
 
 # %% [markdown]
-# **Explain.** Each layer is gathered twice, once for each pass, and its gradients are reduced once.
-# Without prefetch none of the gathers is hidden, because `before` waits for each of them. With
-# prefetch a part of their time lies under computation. Two parts cannot: the first gather of each
-# pass, which nothing precedes, and the part of a gather's time that exceeds the computation time of
-# the preceding layer. (The layer at either end is so small that it hides hardly anything.) On the machine on which this lab was written (two ranks on two cores), 27 to
-# 55 % of the gathers' time was hidden in four runs, the least while other programs were running.
+# **Explain.** Each layer is gathered twice, once for each pass, and its gradients are
+# reduced once. Without prefetch none of the gathers is hidden, because `before` waits for each of
+# them. With prefetch a part of their time lies under computation. Two parts cannot: the first
+# gather of each pass, which nothing precedes, and the part of a gather's time that exceeds the
+# computation time of the preceding layer. (The layer at either end is so small that it hides hardly
+# anything.) On the machine on which this lab was written (two ranks on two cores), 27 to 55 % of
+# the gathers' time was hidden in four runs, the least while other programs were running.
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
 # on a core that could be computing, so the step gets shorter by less than the hidden time. On GPUs
@@ -418,14 +419,14 @@ predict.right("69.4", megabytes=used["yours"].nbytes[0] / 1e6)
 lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 
 # %% [markdown]
-# **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for each
-# parameter, and DDP 16, as its gradients lie in its buckets (`gradient_as_bucket_view=True`;
+# **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for
+# each parameter, and DDP 16, as its gradients lie in its buckets (`gradient_as_bucket_view=True`;
 # without it, the buckets add 4). Four of them are the parameter, four the gradient, and eight the
-# averages of Adam, with which sections 6 and 7 train. (At the start of a step, `zero_grad` frees your gradients, a quarter of
-# these bytes.) *The peak* contains the full parameters of one layer, the full gradients of one or
-# two, the copies that go into the reduce-scatter, and the activations. *Prefetch* adds the
-# parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a few MB too high,
-# because the profiler does not see at once what the threads of Gloo release.)
+# averages of Adam, with which sections 6 and 7 train. (At the start of a step, `zero_grad` frees
+# your gradients, a quarter of these bytes.) *The peak* contains the full parameters of one layer,
+# the full gradients of one or two, the copies that go into the reduce-scatter, and the activations.
+# *Prefetch* adds the parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a
+# few MB too high, because the profiler does not see at once what the threads of Gloo release.)
 #
 # What the step adds does not depend on the number of layers, apart from the activations, whereas
 # all of DDP's bytes depend on it. So the deeper the network, the more sharding saves.
@@ -499,10 +500,10 @@ apart = {
 print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 
 # %% [markdown]
-# **Explain.** In our run the losses of the control were only 0.0003 apart, so with Adam they hardly
-# show the mistake. Its norm is twice as large as that of one device, which is a relative distance
-# of 1, whereas all others agree to about six digits. So a comparison of losses alone can miss a wrong
-# scale, and a comparison of norms finds it.
+# **Explain.** In our run the losses of the control were only 0.0003 apart, so with
+# Adam they hardly show the mistake. Its norm is twice as large as that of one device, which is a
+# relative distance of 1, whereas all others agree to about six digits. So a comparison of losses
+# alone can miss a wrong scale, and a comparison of norms finds it.
 #
 # ## Going further (optional): what FSDP2 does differently
 # Your functions shard a layer as PyTorch's first FSDP, `FullyShardedDataParallel`, does. FSDP2,

@@ -22,7 +22,7 @@
 # file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
 # no longer match, starting with its second one.*
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 80 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock
@@ -124,7 +124,8 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
 # `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
 # `epoch` no other rank shares, together with that line: `return rank, line`. For example, if four
-# ranks are in lines 12, 12, 9 and 12 of `epoch`, the answer is `(2, 9)`. About 3 lines. *(beginner)*
+# ranks are in lines 12, 12, 9 and 12 of `epoch`, the answer is `(2, 9)`. About 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -211,8 +212,9 @@ check("72.2", mend)
 # ## 2. All ranks are in a collective, and wait
 # MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
 # **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
-# one call too many or too few, or makes two calls in another order, is therefore out of step from
-# that call on. In the function below, two conditions decide which collectives a rank calls.
+# one call too many or too few is therefore out of step from that call on, and one that makes two
+# calls in another order is out of step in these two. In the function below, two conditions decide
+# which collectives a rank calls.
 
 
 # %%
@@ -235,9 +237,10 @@ def train(batches):
 
 
 # %% [markdown]
-# The line in which a rank waits now may be a late consequence of an earlier mismatch. For example,
-# rank 1 may skip its third call and hang only in its fifth, if the calls in between look alike. We
-# therefore need the list of all collectives that each rank has called, in order. PyTorch's [flight
+# The line in which a rank waits now may be a late consequence of an earlier mismatch,
+# because some calls return before the other ranks have arrived. For example, `broadcast` can return
+# on the rank that sends, and `reduce` on the ranks that do not get the result. We therefore need
+# the list of all collectives that each rank has called, in order. PyTorch's [flight
 # recorder](@flight_recorder) keeps this list, by default for the last 2,000 calls of a rank.
 #
 # The next cell runs `train` on three ranks until they hang, and prints the last calls of each rank
@@ -274,17 +277,17 @@ predict.right("72.3", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # **Explain.** One batch was different on one rank, and it made this rank take another path through
 # the code, because a condition such as `batch["loss"] > 100` was evaluated with the numbers of
 # *one* rank. If the line that you found contains `dist.broadcast`, the loss was different on this
-# rank, and otherwise its list of statistics.
+# rank. If it contains another call, look at its list of statistics first.
 #
 # ### Exercise 72.3 · The first call that does not fit
 # Write `first_difference(records)`. `records[rank]` is the list of a rank's calls, in order. A
-# record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in these
-# lists is given.
+# record has `.call` ("all_reduce"), `.numbers` (6) and `.line`. The loop over the positions in
+# these lists is given.
 #
 # At the first position where the ranks do not all have the same call with the same number of
 # values, return the rank that differs from most others, and the line of *its* call. For the example
-# above, the answer is `(1, 16)`. If all calls match, return `None`, because one rank has simply
-# stopped, as in section 1. About 4 lines. *(intermediate)*
+# above, the answer is `(1, 16)`. If all calls match, return `None`: a rank has then stopped between
+# two collectives, as most of those in section 1. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: do they differ?</summary>
 #
@@ -383,9 +386,9 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
         print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
 
 # %% [markdown]
-# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other, so both sums are 11, and
-# reports nothing. **Such a failure is worse than a hang**, because the training run continues with
-# wrong numbers.
+# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other, so both
+# sums are 11, and reports nothing. **Such a failure is worse than a hang**, because the training
+# run continues with wrong numbers.
 #
 # Horovod asks all ranks which tensors are ready and pairs them by name (lab 44). The order
 # therefore does not matter, as long as each rank submits both tensors before it waits for one of
@@ -511,7 +514,7 @@ def learn(batches):
 # To find the source, we watch every rank for the first number that is not finite, which means NaN
 # or infinite. `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and
 # notes `(step, line)` of the first such number, or None. The next cell prints the notes of the
-# three ranks. For example, `(2, 9)` means that line 9 computed the rank's first such number in
+# three ranks. For example, `(2, 7)` means that line 7 computed the rank's first such number in
 # step 2.
 
 # %%
@@ -544,10 +547,10 @@ predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 #
 # ### Exercise 72.6 · Name the first
 # Write `first_bad(notes)`. `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)`
-# of the smallest note. For example, with the notes `[(2, 12), None, (2, 7)]` the answer is
-# `(2, 7)`, because rank 2 noted line 7 of step 2, before rank 0. Python compares such pairs like
-# this: `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks that have a
-# note, is given. About 2 lines. *(beginner)*
+# of the smallest note. For example, with the notes `[(2, 11), (2, 11), (2, 7)]` the answer is `(2,
+# 7)`: rank 2 computed a NaN in line 7 of step 2, and the others got it in line 11. Python compares
+# such pairs like this: `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks
+# that have a note, is given. About 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the smallest pair</summary>
 #

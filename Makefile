@@ -76,14 +76,12 @@ $(filter-out container,$(GOALS)): setup
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
 SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
-test: setup-hub ## set up, then every test: all labs, on real ranks, in a real browser
+test: ## set up, then every test: all labs, on real ranks, in a real browser
 test-fast: ONLY = and not slow ## the tests that take a moment (under 2 minutes)
 test test-fast: setup-tests lint
+	@[ -n "$(ONLY)" ] || $(PY) -m slurm.hub.install || true # where that fails, the hub's tests say why
 	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone $(ONLY)" || status=$$?; \
 	$(PY) -m pytest -m "alone $(ONLY)" || status=$$?; exit $$status
-
-setup-hub: setup-tests # where it cannot be installed, the hub's tests say why
-	@$(PY) -m slurm.hub.install || true
 
 test-gpu: setup ## what needs a GPU: where tensors are, flop/s, the labs about GPUs [GPU_OPERATIONS=NCCL]
 	@$(PY) -m tests.gpu
@@ -95,7 +93,7 @@ clean: ## remove .venv, the report and caches; your notebooks and .labkit/ stay
 	rm -rf .venv report book guide .pytest_cache .ruff_cache labs/*.egg-info
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup setup-tests setup-hub $(GOALS) test test-fast test-gpu lint clean
+.PHONY: help setup setup-tests $(GOALS) test test-fast test-gpu lint clean
 
 .DEFAULT: # any other word
 	@echo "There is no goal '$@'. make help lists those that there are." >&2; exit 2

@@ -160,9 +160,10 @@ def warm(modules: list[str]) -> None:
         importlib.util.find_spec("mpi4py.MPI")
     for finalizer in weakref.finalize._registry:
         finalizer.atexit = False  # a fork need not take apart PyTorch's tables of operators
-    if "torch._dynamo" in sys.modules:
+    if "torch._dynamo.utils" in sys.modules:
         # Else each fork would import, at its end, what prints a table of compilations.
-        atexit.unregister(sys.modules["torch._dynamo.utils"].dump_compile_times)
+        utils = sys.modules["torch._dynamo.utils"]
+        atexit.unregister(getattr(utils, "dump_compile_times", None))
     gc.collect()
     gc.freeze()  # collections in the forks would copy all pages
     gc.enable()

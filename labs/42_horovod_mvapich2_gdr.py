@@ -12,16 +12,16 @@
 # library that was initialized for one, which can crash the job weeks later.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
-# thread level Horovod was granted, which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), and whether the gradients
-# stayed on the GPU. All four proofs run on a laptop, and you use the same ones on a cluster. Along
-# the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts (about
-# 12 minutes more) write the command for MVAPICH2's own [launcher](../labs/GLOSSARY.md#launcher), `mpirun_rsh` (10 minutes), and run
-# this lab on two nodes (2).
+# thread level Horovod was granted, which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), and whether Horovod
+# passed it the gradients in GPU memory or in host memory. All four proofs run on a laptop, and you
+# use the same ones on a cluster. Along the way we write the command that launches a job with
+# MVAPICH2-GDR. Two optional last parts (about 12 minutes more) write the command for MVAPICH2's own
+# [launcher](../labs/GLOSSARY.md#launcher), `mpirun_rsh` (10 minutes), and run this lab on two nodes (2).
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
 # Horovod is granted, (2) write the command that starts a job with MVAPICH2-GDR, and check what a
 # command has started, (3) prove from a timeline which library performed the allreduce, and (4)
-# prove whether the gradients stayed on the GPU.
+# prove whether it was given the gradients in GPU memory.
 #
 # ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](../notebooks/figures/42_paths.svg)
 #
@@ -165,7 +165,7 @@ check("42.1", which_mpi)
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
 #   MULTIPLE, because no rank is bound to one core.
-# - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket.
+# - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket, that is, of one processor.
 #
 # ### Predict
 # Which level does `ch3:mrail` provide to Horovod if you set no variable? And which with
@@ -177,7 +177,8 @@ predict("42.1", unset=..., socket=...)
 # %% [markdown]
 # ### Measure
 # The next cell starts Horovod on this machine with up to four settings and prints the level that it
-# gets:
+# gets. (In a program of your own, call `MPI.Query_thread()` of mpi4py after `hvd.init()`. Horovod's
+# `hvd.mpi_threads_supported()` is True only for MULTIPLE.) The settings are:
 #
 # | setting | meaning |
 # |---|---|
@@ -187,11 +188,11 @@ predict("42.1", unset=..., socket=...)
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
 # The cell prints two tables, first yours and then the kit's reference, because the device
-# `ch3:mrail` needs InfiniBand. The column `channel` names the device, and `level` is the thread
-# level that Horovod got. For example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for
-# less`, `SINGLE` says that Horovod over MPICH requested SINGLE and got it. In the reference's rows
-# for `ch3:mrail`, `less` stands for any level below MULTIPLE, and your prediction is compared with
-# these rows. Each row takes about 5 s.
+# `ch3:mrail` has to be built for InfiniBand. (We measured it with two ranks on one node.) The
+# column `channel` names the device, and `level` is the thread level that Horovod got. For example,
+# the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that Horovod over
+# MPICH requested SINGLE and got it. In the reference's rows for `ch3:mrail`, `less` stands for any
+# level below MULTIPLE, and your prediction is compared with these rows. Each row takes about 5 s.
 
 # %%
 columns = ["mpi", "channel", "setting", "level"]

@@ -280,8 +280,11 @@ plots.scaling(measured["strong"], title=titled("Strong: less time for the same b
 plots.efficiency(
     measured["weak"], weak=True, title=titled("Weak: more images in about the same time", "weak")
 )
-speedup_here = scaling.speedup(measured["strong"])[largest]  # labkit's, of the medians above
-efficiency_here = scaling.efficiency(measured["weak"], weak=True)[largest]
+typical = {  # kind -> {ranks: seconds of a step}
+    kind: {ranks: step.median for ranks, step in steps.items()} for kind, steps in measured.items()
+}
+speedup_here = speedup(typical["strong"], weak=False)[largest]  # by your functions
+efficiency_here = efficiency(typical["weak"], weak=True)[largest]
 predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_here)
 
 # %% [markdown]

@@ -466,8 +466,8 @@ predict.right("68.4", few=few, many=many)
 # - With a KV cache, the tokens stay the same. The cache fills the memory and keeps decode
 #   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
-# - Only tensor parallelism divides the work of a single request. The price is two allreduces per
-#   layer, which nothing can hide.
+# - Of these two ways, only tensor parallelism divides the work of a single request. The price is two
+#   allreduces per layer, which nothing can hide.
 # - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from functools import partial
@@ -27,8 +28,10 @@ os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("PYTHONUNBUFFERED", None)
 # Where it is set, each kernel, rank and job would compile all of the kit anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# The python3 of pyenv is a shell script, and make asks for python3 several times for each goal.
-os.environ["PATH"] = os.pathsep.join([os.path.join(sys.base_prefix, "bin"), os.environ["PATH"]])
+PYTHON3 = shutil.which("python3")
+if PYTHON3 and Path(PYTHON3).read_bytes().startswith(b"#!"):
+    # Pyenv's is a slow shell script, and make asks for python3 several times for each goal.
+    os.environ["PATH"] = os.pathsep.join([os.path.join(sys.base_prefix, "bin"), os.environ["PATH"]])
 os.environ["JUPYTER_PREFER_ENV_PATH"] = (
     "1"  # the kernel of this environment, not one of the user's own
 )

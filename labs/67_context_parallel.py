@@ -15,7 +15,7 @@
 # In this lab we compute attention block by block with an online softmax, and send the keys and
 # values around a ring of ranks while each rank computes. Then we balance the work of the causal
 # mask. Two optional parts follow. One compares the ring with other ways, and finds the length of
-# sequence from which its messages are hidden (about 25 minutes more). In the other one, [gradients](../labs/GLOSSARY.md#gradient)
+# sequence from which its messages are hidden (about 30 minutes more). In the other one, [gradients](../labs/GLOSSARY.md#gradient)
 # follow the blocks around the ring (15 minutes).
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
@@ -62,8 +62,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # $$\text{output} = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}$$
 #
 # Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
-# e¹⁰⁰ is too large for a 32-bit floating-point number. Every implementation therefore subtracts the
-# largest score first, which does not change the quotient.
+# e¹⁰⁰ is too large for a 32-bit floating-point number. Implementations therefore subtract the largest
+# score from all of them, which does not change the quotient.
 #
 # If the keys come in blocks, the largest score is known only after the last block. **Online
 # softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) uses the largest score *so far*, and
@@ -116,7 +116,8 @@ def finish(part):
 # Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
 # query, so operations apply to all queries at once. `torch.maximum(a, b)` is the elementwise
 # maximum. The first merge of a query starts from `lab67.nothing(q)`, the `Partial` of no keys: its
-# `largest` is −∞, and its sums are 0. About 4 lines. *(intermediate)*
+# `largest` is −∞, and its sums are 0. (Two of these are never merged.) About 4 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: the factors</summary>
 #
@@ -138,8 +139,9 @@ def merge(one, other):
 
 # %%
 # Asked: Two partial results become that of all their keys: for small scores,
-# for scores in the thousands, in either order, for queries that differ by
-# thousands, and where one of the two has seen no keys yet.
+# for scores in the thousands, in either order, for heads and queries that
+# differ by thousands, and where queries have seen no keys yet, all of them or
+# one.
 check("67.1", merge)
 
 # %% [markdown]
@@ -166,8 +168,8 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
 # %% [markdown]
 # **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
-# the scores. A 32-bit number has about 7 digits, so an error of 10⁻⁷ to 10⁻⁴ is rounding
-# here. Without the largest score, the output is right only as long as the scores are small. In the
+# the scores. A 32-bit number has about 7 digits. So a score of 500 is only known to about 3 · 10⁻⁵,
+# and exp() turns this into a relative error of the same size. Without the largest score, the output is right only as long as the scores are small. In the
 # last column it is *not a number* (`nan`), because exp(s) has become infinite there.
 #
 # [FlashAttention](https://arxiv.org/abs/2205.14135) computes attention in this way on one GPU. We now do it across ranks.
@@ -178,8 +180,8 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # rank computes with the block that it holds, merges the result with what it has, and goes on with
 # the next block. This is **ring attention** ([Liu et al., 2023](https://arxiv.org/abs/2310.01889)).
 #
-# In the ring of [lab 23](23_ring_allreduce.ipynb), a rank had to add to a chunk before it could send it on, so the links were
-# idle in the meantime. Here computing does not change the block. A rank can therefore send it on
+# In the first half of [lab 23](23_ring_allreduce.ipynb)'s ring, a rank had to add to a chunk before it could send it on, so the
+# links were idle in the meantime. Here computing does not change the block. A rank can therefore send it on
 # *before* it computes with it, and receive the next block at the same time.
 #
 # This takes two arrays: the block that is in use, and `room` for the next one. A program that reads
@@ -206,9 +208,11 @@ predict("67.2", in_turns=..., overlapped=...)
 # %% [markdown]
 # ### Exercise 67.2 · Pass blocks around while computing
 # Call `visit(block, owner)` once for the block of each rank, your own block first. `owner` is the
-# rank to which a block belongs. Blocks travel to the right, to rank + 1. Before each visit, launch
-# a receive into `room` and a send of `block`, and wait for both after the visit. After the last
-# visit the block is not needed any more, so it should not be sent. About 8 lines. *(intermediate)*
+# rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's to
+# rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
+# `block` with `Isend`, and wait for both after the visit. After the last visit the block is not
+# needed any more. Blocks are NumPy arrays on virtual ranks and tensors on real ones, and no copy of
+# them is needed. About 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: whose block is it?</summary>
 #
@@ -240,7 +244,7 @@ def ring(comm, block, room, visit):
 # %%
 # Asked: Each rank visits the blocks of all ranks, its own first. Messages go to
 # the right, are launched before the block is visited, and hide behind it.
-# Virtual ranks, then real ones.
+# Virtual ranks with NumPy arrays, then real ones with tensors.
 check("67.2", ring)
 
 # %% [markdown]
@@ -324,7 +328,7 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # block.
 #
 # ### Exercise 67.3 · Equal work for all
-# `zigzag` returns the two chunks of a rank. `work` returns how many pairs of chunks have to be
+# `zigzag` returns the two chunks of a rank as two integers. `work` returns how many pairs of chunks have to be
 # computed for some chunks of queries and some chunks of keys, where a pair of equal chunks counts a
 # half. 1 to 4 lines each. *(intermediate)*
 #
@@ -446,7 +450,7 @@ for way in ("no mask", "neighbors"):
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 #
 # ## Going further (optional): bytes, and when they are hidden
-# This part takes about 25 more minutes.
+# This part takes about 30 more minutes.
 #
 # A ring is not the only way to bring queries and keys together. Does it send less than the others?
 #
@@ -489,7 +493,7 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # | *n* | positions in the sequence, of which a rank has *n*/*p* |
 # | `hidden` | numbers in the queries of a position, in all heads; the output has as many |
 # | `kv` | numbers in the keys of a position; the values have as many |
-# | `size` | bytes of a number, 2 for 16-bit numbers. (In the sections above, `size` was the numbers of a head.) |
+# | `size` | bytes of a number, 2 for 16-bit numbers (and not, as above, the numbers of a head) |
 #
 # In the simplest case `kv` equals `hidden`. In models with **grouped-query attention**, several
 # heads of queries share one head of keys and values, so `kv` is smaller. In Llama 3 with 405
@@ -559,7 +563,7 @@ def hides_from(ranks, hidden, kv, size, flops, bandwidth):
 
 # %%
 # Asked: The bytes of virtual runs. Then 2 % more positions hide the messages,
-# and 2 % fewer do not.
+# and 2 % fewer do not. It needs a ring that overlaps.
 check("67.4", bytes_sent, hides_from)
 
 # %%
@@ -569,68 +573,92 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 
 # %% [markdown]
 # With `kv` = `hidden`, the ring sends *p*/2 times as many bytes as Ulysses, so 4 times as many on 8
-# ranks. The ring sends nearly 2 · `kv` · `size` · *n* bytes on any number of ranks, while Ulysses
-# sends less the more ranks there are. Does the ring ever pay off, then?
+# ranks. On many ranks, the ring sends nearly 2 · `kv` · `size` · *n* bytes, however many they are,
+# while Ulysses sends less the more ranks there are. Does the ring ever pay off, then?
 #
-# ### Compute: a cluster of H100 GPUs
+# ### Compute: a ring on eight H100 GPUs
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best rate
 # that [Shah et al. (2024)](https://arxiv.org/abs/2407.08608) measured with FlashAttention-3 on an H100. We use it for
-# steps of any length, although short steps may not reach it. Each rank is on a separate node of the
-# machine model `h100_ndr`, whose links between nodes have 48 GB/s.
+# steps of any length, although short steps may not reach it. In the plot, each rank is on a separate
+# node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
 #
-# The plot has a curve for each way and each `kv`, and vertical lines at the lengths that your
-# formula gives.
-#
-# - First look at the ring with `kv` = `hidden`. Above 1, the messages make the layer take longer.
-#   Where the curve meets 1, they are hidden.
-# - Then compare it with the ring for the smaller `kv`.
-# - Last, look at Ulysses and at the allgather.
-#
-# The printed lines give the same lengths also for eight GPUs that are connected by NVLink.
+# The plot shows the time of the ring, divided by that of computing alone. Above 1, its messages make
+# the layer take longer. Where a curve meets 1, they are hidden. The vertical lines are at the lengths
+# that your formula gives. The table compares these lengths with those of the simulation, where the
+# ring takes at most 1 % longer than computing. It also has eight GPUs in one node, connected by
+# NVLink.
 
 # %%
 flops = 740e12
 machine = virtual.machine("h100_ndr")
-lengths = sorted([*(2**power for power in range(13, 21)), 3 * 2**16])
-between = virtual.Cluster(nodes=8, machine=machine)
+links = {
+    "one NIC each": (machine.between, virtual.Cluster(nodes=8, machine=machine)),
+    "NVLink": (machine.inside, virtual.Cluster(nodes=1, ranks_per_node=8, machine=machine)),
+}
+nodes = links["one NIC each"][1]
+models = {kv: lab67.Model(2048, kv, 2, flops) for kv in (2048, 128)}
+
+
+def relative(way, n, model):
+    """Time of a layer on eight nodes, divided by that of computing alone."""
+    return lab67.layer_run(ring, way, n, 8, model, nodes).time / (8 * model.visit(n / 8))
+
+
+lengths = [round(1000 * 2 ** (power / 2)) for power in range(6, 21)]
 curves = {}
-for label, kv in (("kv = hidden", 2048), ("kv = hidden / 16", 128)):
-    model = lab67.Model(2048, kv, 2, flops)
-    for way in lab67.WAYS:
-        curves[f"{way}, {label}"] = {
-            n / 1024: lab67.layer_run(ring, way, n, 8, model, between).time
-            / (8 * model.visit(n / 8))
-            for n in lengths
-        }
-    n = hides_from(8, 2048, kv, 2, flops, machine.between.bandwidth)
-    curves[f"formula, {label}"] = ([n / 1024, n / 1024], [1, 10])
-axes = {"xlabel": "positions / 1024", "ylabel": "time / computing alone"}
+rows = []
+for kv, model in models.items():
+    times = [relative("ring", n, model) for n in lengths]
+    curves[f"ring, kv = {kv}"] = ([n / 1000 for n in lengths], times)
+    formula = hides_from(8, 2048, kv, 2, flops, machine.between.bandwidth)
+    curves[f"formula, kv = {kv}"] = ([formula / 1000, formula / 1000], [1, 10])
+    for name, (link, cluster) in links.items():
+        formula = hides_from(8, 2048, kv, 2, flops, link.bandwidth)
+        simulated = lab67.hidden_from(ring, 8, model, cluster)
+        rows.append({"link": name, "kv": kv, "formula": formula, "simulated": simulated})
+axes = {"xlabel": "positions / 1000", "ylabel": "time / computing alone"}
 title = "Eight H100 on eight nodes: long sequences hide a ring"
 plots.lines(curves, title=title, logx=True, logy=True, markers=False, **axes)
-links = {"NVLink": machine.inside.bandwidth, "one NIC each": machine.between.bandwidth}
-for name, bandwidth in links.items():
-    for kv in (2048, 128):
-        n = hides_from(8, 2048, kv, 2, flops, bandwidth)
-        print(f"{name}, kv = {kv}: the ring is hidden from {n:,.0f} positions on")
+print("The ring is hidden from this number of positions on:")
+print(pandas.DataFrame(rows).to_string(index=False, float_format="{:,.0f}".format))
+
+# %% [markdown]
+# **Explain.** With `kv` = `hidden`, the ring between nodes hides its messages from the length on that
+# your formula gives, about 247,000 positions. With grouped-query attention (`kv` = 128), the formula
+# gives a sixteenth of this. The simulated ring needs about 1.4 times as many, because it also
+# has the latency, which the formula neglects. There a step computes for only some 20 μs, and each
+# message has a latency of several μs. Over NVLink, steps are shorter still, and for `kv` = 128
+# the latency alone determines the length. So use the formula if a step takes much longer than the
+# latency.
+#
+# ### Compute: the ring against the others
+# The next table has the same times for all three ways, again with one rank on each node, divided by
+# that of computing alone. Look for the smallest number in each column.
+
+# %%
+table = {
+    (f"kv = {kv}", f"{n:,}"): {way: relative(way, n, model) for way in lab67.WAYS}
+    for kv, model in models.items()
+    for n in (32_000, 128_000, 180_000, 190_000, 256_000)
+}
+print("Time / computing alone", pandas.DataFrame(table).round(2).to_string(), sep="\n")
 
 
 # %% [markdown]
-# **Explain.** Each curve of the ring reaches 1 near the length that your formula gives, which is
-# about 247,000 positions for `kv` = `hidden`, and a sixteenth of this with grouped-query attention.
-# Beyond this length the messages of a ring add no time. Those of Ulysses and of the allgather
-# always do, because here they come before or after the computation. (On a single machine you could
-# not measure this, because a message there is a copy that a core has to make.)
+# **Explain.** From its length on, the ring adds no time. The messages of Ulysses and of the allgather
+# always do, because here they come before or after the computation. (Between processes that compute
+# on CPU cores you could not measure this, because a core has to copy each message.)
 #
-# For shorter sequences, three facts decide about Ulysses:
+# Whether Ulysses is better for shorter sequences depends on three things:
 #
-# - For `kv` = `hidden` it is the fastest up to about three quarters of this length (185,000
-#   positions), because it sends a quarter of the bytes. From there on, the ring is faster, although
-#   a part of its messages is not hidden yet.
+# - For `kv` = `hidden` it is the fastest up to about 185,000 positions, because it sends a quarter
+#   of the bytes. From there on, the ring is faster, although a part of its messages is not hidden
+#   yet.
 # - With grouped-query attention it is the slowest, because it also exchanges the queries and the
 #   output, which are much longer than the keys and values here.
 # - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,
-#   `kv` = 128 is a single head, so eight ranks would have to copy it and send more than the curve
+#   `kv` = 128 is a single head, so eight ranks would have to copy it and send more than the table
 #   counts.
 #
 # Why does Llama 3 use an allgather, although its messages are never hidden?
@@ -639,14 +667,14 @@ for name, bandwidth in links.items():
 # According to its authors, for two reasons. It is easier to support different masks, such as one
 # that separates the documents in a sequence. And with grouped-query attention, the keys and values
 # are much smaller than the queries, so the exposed allgather costs little: its time grows with
-# <i>n</i>, that of attention with <i>n</i>². The lower curves of the plot show the second reason.
+# <i>n</i>, that of attention with <i>n</i>². The table shows the second reason.
 # Llama 3 also assigns the chunks by zigzag.
 # </details>
 #
 # In short, a ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` ·
-# flop/s / bandwidth positions on. For shorter sequences, Ulysses sends fewer bytes if keys are as
-# long as queries and there are more than two ranks. With grouped-query attention, even an exposed
-# allgather costs little.
+# flop/s / bandwidth positions on, if its steps are much longer than the latency. If keys are as long
+# as queries and there are more than two ranks, Ulysses sends fewer bytes, which makes it faster for
+# shorter sequences. With grouped-query attention, even an exposed allgather costs little.
 #
 # ## Going further (optional): the backward pass
 # This part takes about 15 more minutes.
@@ -700,14 +728,19 @@ predict("67.5", back_over_forward=...)
 # %% [markdown]
 # ### Exercise 67.5 · Gradients travel with their block (optional)
 # `pass_on` is called after each of the *p* visits with this rank's `share` in the gradient of the
-# visited block. Wait for the requests that the previous call has launched. Then `arriving` contains
-# what the ranks before you have added up for this block. Add it to `share`, and launch two
-# messages: send `share` to the right, and receive the next sum from the left into `arriving`. Use
-# `tag=1` for both, which marks them as gradients. Return the list of the requests. About 4 lines.
-# *(advanced)*
+# visited block. About 4 lines. *(advanced)*
 #
-# The caller makes the arrays. `share` is a new array in each call. `arriving` is the same one in
-# all calls. In the first call it contains zeros, and the list `launched` is empty.
+# 1. Wait for the requests that the previous call has launched. Then `arriving` contains what the
+#    ranks before you have added up for this block.
+# 2. Add it to `share`.
+# 3. Launch two messages: send `share` to the right, and receive the next sum from the left into
+#    `arriving`. By convention, gradients have `tag=1`.
+# 4. Return the list of the two requests.
+#
+# The caller makes the arrays, again of NumPy or tensors. `share` is a new one in each call, which
+# `pass_on` may change. `arriving` is the same one in all calls. In the first call it contains zeros,
+# and the list `launched` is empty. After the last visit the caller waits for your last requests, and
+# `arriving` is then the gradient of the rank's own block.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -724,7 +757,7 @@ predict("67.5", back_over_forward=...)
 def pass_on(comm, share, arriving, launched):
     """Add what has arrived to `share`, and send the sum to the right.
 
-    share: this rank's part of the gradient of the block that it has visited, its to change.
+    share: this rank's part of the gradient of the block that it has visited; may be changed.
     arriving: into which the gradient of the next block is received. launched: list of the requests
     of the previous call. Returns the list of the requests launched now.
     """
@@ -734,8 +767,8 @@ def pass_on(comm, share, arriving, launched):
 
 # %%
 # Asked: The gradient of each block comes back to its owner with the shares of
-# all ranks. A gradient travels while the next share is computed. Virtual ranks,
-# then real ones.
+# all ranks. A gradient travels while the next share is computed. Virtual ranks
+# with NumPy arrays, then real ones with tensors.
 check("67.5", pass_on)
 
 

@@ -62,8 +62,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # $$\text{output} = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}$$
 #
 # Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
-# e¹⁰⁰ is too large for a 32-bit floating-point number. Implementations therefore subtract the largest
-# score from all of them, which does not change the quotient.
+# e¹⁰⁰ is too large for a 32-bit floating-point number. Implementations therefore subtract the
+# largest score from all of them, which does not change the quotient.
 #
 # If the keys come in blocks, the largest score is known only after the last block. **Online
 # softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) uses the largest score *so far*, and
@@ -169,8 +169,9 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # %% [markdown]
 # **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
 # the scores. A 32-bit number has about 7 digits. So a score of 500 is only known to about 3 · 10⁻⁵,
-# and exp() turns this into a relative error of the same size. Without the largest score, the output is right only as long as the scores are small. In the
-# last column it is *not a number* (`nan`), because exp(s) has become infinite there.
+# and exp() turns this into a relative error of the same size. Without the largest score, the output
+# is right only as long as the scores are small. In the last column it is *not a number* (`nan`),
+# because exp(s) has become infinite there.
 #
 # [FlashAttention](https://arxiv.org/abs/2205.14135) computes attention in this way on one GPU. We now do it across ranks.
 #
@@ -180,9 +181,9 @@ print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 # rank computes with the block that it holds, merges the result with what it has, and goes on with
 # the next block. This is **ring attention** ([Liu et al., 2023](https://arxiv.org/abs/2310.01889)).
 #
-# In the first half of [lab 23](23_ring_allreduce.ipynb)'s ring, a rank had to add to a chunk before it could send it on, so the
-# links were idle in the meantime. Here computing does not change the block. A rank can therefore send it on
-# *before* it computes with it, and receive the next block at the same time.
+# In the first half of [lab 23](23_ring_allreduce.ipynb)'s ring, a rank had to add to a chunk before it could send it on, so
+# the links were idle in the meantime. Here computing does not change the block. A rank can
+# therefore send it on *before* it computes with it, and receive the next block at the same time.
 #
 # This takes two arrays: the block that is in use, and `room` for the next one. A program that reads
 # pages from a disk would use the same pattern:
@@ -328,9 +329,9 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # block.
 #
 # ### Exercise 67.3 · Equal work for all
-# `zigzag` returns the two chunks of a rank as two integers. `work` returns how many pairs of chunks have to be
-# computed for some chunks of queries and some chunks of keys, where a pair of equal chunks counts a
-# half. 1 to 4 lines each. *(intermediate)*
+# `zigzag` returns the two chunks of a rank as two integers. `work` returns how many pairs of chunks
+# have to be computed for some chunks of queries and some chunks of keys, where a pair of equal
+# chunks counts a half. 1 to 4 lines each. *(intermediate)*
 #
 # <details><summary>Hint 1: the late chunk</summary>
 #
@@ -580,14 +581,14 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 # Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
 # tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best rate
 # that [Shah et al. (2024)](https://arxiv.org/abs/2407.08608) measured with FlashAttention-3 on an H100. We use it for
-# steps of any length, although short steps may not reach it. In the plot, each rank is on a separate
-# node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
+# steps of any length, although short steps may not reach it. In the plot, each rank is on a
+# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
 #
-# The plot shows the time of the ring, divided by that of computing alone. Above 1, its messages make
-# the layer take longer. Where a curve meets 1, they are hidden. The vertical lines are at the lengths
-# that your formula gives. The table compares these lengths with those of the simulation, where the
-# ring takes at most 1 % longer than computing. It also has eight GPUs in one node, connected by
-# NVLink.
+# The plot shows the time of the ring, divided by that of computing alone. Above 1, its messages
+# make the layer take longer. Where a curve meets 1, they are hidden. The vertical lines are at the
+# lengths that your formula gives. The table compares these lengths with those of the simulation,
+# where the ring takes at most 1 % longer than computing. It also has eight GPUs in one node,
+# connected by NVLink.
 
 # %%
 flops = 740e12
@@ -624,11 +625,11 @@ print("The ring is hidden from this number of positions on:")
 print(pandas.DataFrame(rows).to_string(index=False, float_format="{:,.0f}".format))
 
 # %% [markdown]
-# **Explain.** With `kv` = `hidden`, the ring between nodes hides its messages from the length on that
-# your formula gives, about 247,000 positions. With grouped-query attention (`kv` = 128), the formula
-# gives a sixteenth of this. The simulated ring needs about 1.4 times as many, because it also
-# has the latency, which the formula neglects. There a step computes for only some 20 μs, and each
-# message has a latency of several μs. Over NVLink, steps are shorter still, and for `kv` = 128
+# **Explain.** With `kv` = `hidden`, the ring between nodes hides its messages from the length on
+# that your formula gives, about 247,000 positions. With grouped-query attention (`kv` = 128), the
+# formula gives a sixteenth of this. The simulated ring needs about 1.4 times as many, because it
+# also has the latency, which the formula neglects. There a step computes for only some 20 μs, and
+# each message has a latency of several μs. Over NVLink, steps are shorter still, and for `kv` = 128
 # the latency alone determines the length. So use the formula if a step takes much longer than the
 # latency.
 #
@@ -646,9 +647,9 @@ print("Time / computing alone", pandas.DataFrame(table).round(2).to_string(), se
 
 
 # %% [markdown]
-# **Explain.** From its length on, the ring adds no time. The messages of Ulysses and of the allgather
-# always do, because here they come before or after the computation. (Between processes that compute
-# on CPU cores you could not measure this, because a core has to copy each message.)
+# **Explain.** From its length on, the ring adds no time. The messages of Ulysses and of the
+# allgather always do, because here they come before or after the computation. (Between processes
+# that compute on CPU cores you could not measure this, because a core has to copy each message.)
 #
 # Whether Ulysses is better for shorter sequences depends on three things:
 #
@@ -671,9 +672,9 @@ print("Time / computing alone", pandas.DataFrame(table).round(2).to_string(), se
 # Llama 3 also assigns the chunks by zigzag.
 # </details>
 #
-# In short, a ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` ·
-# flop/s / bandwidth positions on, if its steps are much longer than the latency. If keys are as long
-# as queries and there are more than two ranks, Ulysses sends fewer bytes, which makes it faster for
+# In short, a ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s /
+# bandwidth positions on, if its steps are much longer than the latency. If keys are as long as
+# queries and there are more than two ranks, Ulysses sends fewer bytes, which makes it faster for
 # shorter sequences. With grouped-query attention, even an exposed allgather costs little.
 #
 # ## Going further (optional): the backward pass
@@ -738,9 +739,9 @@ predict("67.5", back_over_forward=...)
 # 4. Return the list of the two requests.
 #
 # The caller makes the arrays, again of NumPy or tensors. `share` is a new one in each call, which
-# `pass_on` may change. `arriving` is the same one in all calls. In the first call it contains zeros,
-# and the list `launched` is empty. After the last visit the caller waits for your last requests, and
-# `arriving` is then the gradient of the rank's own block.
+# `pass_on` may change. `arriving` is the same one in all calls. In the first call it contains
+# zeros, and the list `launched` is empty. After the last visit the caller waits for your last
+# requests, and `arriving` is then the gradient of the rank's own block.
 #
 # <details><summary>Hint 1: the order</summary>
 #

@@ -136,7 +136,7 @@ def check_by_tape(by_tape, begin, few, images_per_rank, patience, rate_per_rank)
             return by_tape(net, part.batch(images_per_rank))
 
         def train_among_more(net, part):
-            with in_all(2 * hvd.size()):
+            with in_all(2 * hvd.size()), eagerly():
                 return train(net, part)
 
         with on_a_node(local_rank=0, local_size=1):  # each rank on a node of its own
@@ -169,7 +169,7 @@ def check_fit(fit, begin, dataset, few, images_per_rank, layers, new_net, patien
         return history["loss"]
 
     def try_among_more(net, part):
-        with in_all(2 * hvd.size()):
+        with in_all(2 * hvd.size()), eagerly():
             return try_equal_nets(net, part)
 
     def try_fit():
@@ -182,7 +182,8 @@ def check_fit(fit, begin, dataset, few, images_per_rank, layers, new_net, patien
         images, labels = (part[hvd.rank() : 1540 : 20] for part in data.load(dataset)[:2])
         net = new_net(seed=hvd.rank())  # once more, from unequal nets
         seen = StepsSeen()
-        fit(net, seen, x=images, y=labels, verbose=0)
+        with eagerly():
+            fit(net, seen, x=images, y=labels, verbose=0)
         return net.get_weights()[0], seen.unequal()[0]
 
     fitted, unequal = zip(*launch.run(try_fit, ranks=few, timeout=patience), strict=True)
@@ -243,6 +244,16 @@ def in_all(ranks: int) -> Iterator[None]:
     finally:
         for module, size in zip(modules, before, strict=True):
             module.size = size
+
+
+@contextmanager
+def eagerly() -> Iterator[None]:
+    """In this block no graphs are traced, which takes longer than a few steps of a small net."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        yield
+    finally:
+        tf.config.run_functions_eagerly(False)
 
 
 class Devices:

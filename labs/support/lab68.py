@@ -8,7 +8,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,6 @@ import virtual
 from labkit import check, expect, launch, nets, plots, timing, world
 from labkit.counting import CallLog, PassOn, on_every_size
 from labkit.errors import LabError, counted
-from labkit.scaling import fit_alpha_beta
 from torch.nn.functional import cross_entropy, gelu, linear, scaled_dot_product_attention
 
 
@@ -27,24 +26,41 @@ def cached_as_recomputed(attend):
     """The cache grows by every new position, attention looks at all of it, and a GPT chooses the
     same tokens as one that computes everything again.
     """
+    for first, size, dtype in ((2, 6, torch.float64), (200, 4, torch.float32)):
+        _prefill_and_decode(attend, first, size, dtype)
+    # Large weights: with small ones the tokens are the same for any attention.
+    net = GPT(Sizes(characters=11, hidden=12, heads=2, layers=2, places=40), std=0.5).double()
+    prompt = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+    tokens = generate(net, prompt, 12, attend).tolist()
+    own = "each layer has a cache of its own: keep nothing outside `cache`"
+    expect.equal(tokens, recompute(net, prompt, 12).tolist(), "Tokens of a GPT", because=own)
+
+
+def _prefill_and_decode(attend: Callable, first: int, size: int, dtype: torch.dtype) -> None:
+    """A prefill of `first` positions, then two steps of decode."""
     torch.manual_seed(0)
-    queries, keys, values = torch.randn(3, 2, 3, 7, 4)  # 2 sequences, 3 heads, 7 positions, size 4
-    want = scaled_dot_product_attention(queries, keys, values, is_causal=True)
-    cache = empty_cache(2, 3, 4, queries)
+    every = torch.randn(3, 2, 3, first + 2, size, dtype=dtype)  # 2 sequences, 3 heads
+    want = scaled_dot_product_attention(*every, is_causal=True)
+    cache = empty_cache(2, 3, size, every)
     begin = 0
-    for end in (4, 5, 6, 7):
+    for end in (first, first + 1, first + 2):
         where = f"Prefill of {end} positions" if begin == 0 else f"Decode, position {end - 1}"
-        own = [tensor[:, :, begin:end].clone() for tensor in (queries, keys, values)]
+        new = every[:, :, :, begin:end]
+        own = new.clone()
         got = attend(*own, cache)
         expect(torch.is_tensor(got), f"{where}: `attend` returned {type(got).__name__}, no tensor.")
-        for name, every in (("keys", keys), ("values", values)):
-            there, right = cache[name], every[:, :, :end]
-            expect(torch.is_tensor(there), f'{where}: cache["{name}"] is no tensor any more.')
-            shape = f'{where}: the shape of cache["{name}"]'
-            because = "append along axis 2?"
+        expect.unchanged(new, own, f"{where}: one of queries, keys and values")
+        for name, right in zip(("keys", "values"), every[1:, :, :, :end], strict=True):
+            there, entry = cache[name], f'cache["{name}"]'
+            expect(torch.is_tensor(there), f"{where}: {entry} is no tensor any more.")
+            because = "append all new positions along axis 2"
+            if there.shape == right[:, :, :begin].shape:
+                because = f"`cache` did not change: assign to `{entry}`"
+            shape = f"{where}: the shape of {entry}"
             expect.equal(tuple(there.shape), tuple(right.shape), shape, because=because)
-            expect.close(there, right, f'{where}: cache["{name}"]')
-        seen = (queries[:, :, begin:end], keys[:, :, :end], values[:, :, :end])
+            expect.equal(there.dtype, dtype, f"{where}: the dtype of {entry}")
+            expect.close(there, right, f"{where}: {entry}")
+        seen = (new[0], *every[1:, :, :, :end])
         slips = {
             "in a prefill a position must not see later ones (is_causal)": (
                 scaled_dot_product_attention(*seen)
@@ -53,31 +69,27 @@ def cached_as_recomputed(attend):
                 scaled_dot_product_attention(*seen, is_causal=True)
             ),
             "the new position does not see itself: append first": (
-                scaled_dot_product_attention(
-                    queries[:, :, begin:end], keys[:, :, :begin], values[:, :, :begin]
-                )
+                scaled_dot_product_attention(new[0], *every[1:, :, :, :begin])
+            ),
+            "the scores are divided by the root of `size`, as PyTorch does without `scale`": (
+                scaled_dot_product_attention(*seen, is_causal=begin == 0, scale=0.5)
             ),
         }
-        what = f"{where}: the attention"
+        what = f"{where}: the attention to all {end} positions"
         expect.close(got, want[:, :, begin:end], what, rtol=1e-4, atol=1e-5, slips=slips)
         begin = end
-    sizes = Sizes(characters=11, hidden=12, heads=3, layers=2, places=24)
-    net = GPT(sizes).double()
-    prompt = torch.tensor([[1, 2, 3, 4], [5, 6, 7, 8]])
-    tokens = generate(net, prompt, 12, attend)
-    expect.equal(tokens.tolist(), recompute(net, prompt, 12).tolist(), "Tokens of two sequences")
 
 
 @check.exercise("68.2")
 def work_of_a_step(step_cost):
-    """Flops and bytes of prefill and decode, of weights, attention and cache, for two kinds of
-    numbers.
+    """Flops and bytes of prefill, decode and steps between them, of weights, attention and cache,
+    for numbers of several sizes.
     """
     for sequences, new, context, hidden, layers, size in (
-        (1, 1, 100, 64, 5, 4),
+        (1, 1, 100, 64, 5, 1),
         (8, 1, 300, 64, 3, 4),
         (1, 128, 128, 512, 6, 4),
-        (4, 50, 50, 96, 1, 2),
+        (3, 4, 1000, 96, 1, 8),
         (64, 1, 1000, 4096, 32, 2),
     ):
         with check.case(
@@ -91,6 +103,9 @@ def work_of_a_step(step_cost):
             tokens = sequences * new
             attention = 4 * tokens * context * hidden * layers
             flops = 2 * weights * tokens + attention
+            half = "attention has two products, of queries and keys and with the values"
+            if new > 1:
+                half = "all `context` positions count, also in a prefill, whose mask hides half"
             slips = {
                 "a multiply-add counts as two": flops / 2,
                 "the flops of the attention are missing": flops - attention,
@@ -99,9 +114,7 @@ def work_of_a_step(step_cost):
                 "a token attends to all `context` positions, not only to new ones": (
                     2 * weights * tokens + attention * new / context
                 ),
-                "attention has two products, of queries and keys and with the values": (
-                    flops - attention / 2
-                ),
+                half: flops - attention / 2,
                 "every layer has an attention": 2 * weights * tokens + attention / layers,
             }
             expect.close(got[0], flops, "flops", slips=slips)
@@ -116,7 +129,9 @@ def work_of_a_step(step_cost):
                     size * (weights + cache * new / context)
                 ),
                 "bytes are asked, and each number has `size` of them": weights + cache,
-                "a number in the cache has `size` bytes, too": size * weights + cache,
+                "a number in the cache has `size` bytes, too": (
+                    size * weights + (cache if size > 1 else 2 * cache)
+                ),
             }
             expect.close(got[1], size * (weights + cache), "bytes", slips=slips)
 
@@ -138,9 +153,9 @@ def layer_over_ranks(parallel_layer, most, patience):
                 got, calls, times = tried[rank][size][batch]
                 where = f"{counted(size, 'rank')}, rank {rank}"
                 where = f"{where}, {counted(entering.shape[1], 'position')}"
-                names = ", ".join(calls) or "none"
-                two = f"{where}: collectives {names}. A layer takes two, one for the attention and"
-                expect(len(calls) == 2, f"{two} one for the MLP.")
+                names = f"{len(calls)}: {', '.join(calls)}" if calls else "none"
+                two = f"{where}: a layer takes two collectives, one for the attention and one for"
+                expect(len(calls) == 2, f"{two} the MLP. This one called {names}.")
                 expect.close(got, want, f"{where}: what leaves", rtol=1e-6, slips=slips)
                 why = "With a cache, each call of `part.attention` stores the positions once more"
                 expect.equal(times, 1, f"{where}: calls of `part.attention`", because=why)
@@ -207,24 +222,45 @@ def _layer_slips(parts: Sequence[Part], entering: torch.Tensor) -> dict[str, tor
         },
         "`part.out_bias` is missing": {"out_bias": 0},
         "`part.down_bias` is missing": {"down_bias": 0},
+        "both biases are missing": {"out_bias": 0, "down_bias": 0},
+        "`part.out_bias` belongs to the attention, `part.down_bias` to the MLP": {"swapped": True},
         "the MLP takes `middle`, not `entering`": {"fed": "entering"},
         "`entering` and not `middle` was added to the terms of the MLP": {"kept": "entering"},
         "the MLP has a norm of its own, `part.norm2`": {"norm": "norm1"},
         "the terms of the MLP need `part.norm2` before them": {"norm": None},
-        "the terms of the ranks are added up. This is their mean": {"terms": 1 / size},
+        "the terms of the ranks are added up. This is their mean": {
+            "joined": lambda terms: sum(terms) / size
+        },
+        "the terms of the ranks are added up. This is their maximum": {
+            "joined": partial(reduce, torch.maximum)
+        },
     }
     return {words: _layer_with(parts, entering, **each) for words, each in mistakes.items()}
 
 
-def _layer_with(parts, entering, /, *, fed="middle", kept="middle", norm="norm2", **times: float):
+def _layer_with(
+    parts,
+    entering,
+    /,
+    *,
+    fed="middle",
+    kept="middle",
+    norm="norm2",
+    swapped=False,
+    joined=sum,
+    **times: float,
+):
     """What leaves with a mistake; times: how often something is in a sum."""
     scale = defaultdict(lambda: 1.0, times)
-    terms = sum(part.attention(part.norm1(entering)) for part in parts)
-    middle = scale["entering"] * entering + scale["out_bias"] * parts[0].out_bias
-    values = {"entering": entering, "middle": middle + scale["terms"] * terms}
+    out_bias, down_bias = parts[0].out_bias, parts[0].down_bias
+    if swapped:
+        out_bias, down_bias = down_bias, out_bias
+    terms = joined([part.attention(part.norm1(entering)) for part in parts])
+    middle = scale["entering"] * entering + scale["out_bias"] * out_bias
+    values = {"entering": entering, "middle": middle + terms}
     into = values[fed] if norm is None else getattr(parts[0], norm)(values[fed])
-    leaving = scale["middle"] * values[kept] + scale["down_bias"] * parts[0].down_bias
-    return leaving + scale["terms"] * sum(part.mlp(into) for part in parts)
+    leaving = scale["middle"] * values[kept] + scale["down_bias"] * down_bias
+    return leaving + joined([part.mlp(into) for part in parts])
 
 
 @check.exercise("68.4")
@@ -233,7 +269,7 @@ def two_ways(seconds_of_both):
     its requests and an allreduce that grows with its bytes.
     """
     for requests, devices, layers, hidden, size in (
-        (8, 4, 6, 512, 2),
+        (12, 3, 24, 512, 8),
         (64, 8, 40, 5120, 2),
         (4, 4, 2, 64, 4),
     ):
@@ -254,6 +290,7 @@ def two_ways(seconds_of_both):
             expect.close(got[0], replicas, "seconds of replicas", slips=slips)
             slips = {
                 "a layer has two allreduces": compute + sums / 2,
+                "an allreduce waits for the computation before it: add both": max(compute, sums),
                 "the allreduces are missing": compute,
                 "every layer has two allreduces": compute + sums / layers,
                 "each request has a row in the allreduce": (
@@ -276,21 +313,25 @@ def two_ways(seconds_of_both):
 
 @check.exercise("68.5")
 def places_are_taken_over(continuous):
-    """Who runs in each step: finished requests leave at once, the earliest waiting ones come in,
-    and there are never more than `slots`.
+    """Who runs in each step: finished requests leave at once, the earliest waiting ones take all
+    free slots, and there are never more than `slots`.
     """
-    for slots, lengths, batches in (
-        (2, (3, 1, 2, 2), [{0, 1}, {0, 2}, {0, 2}, {3}, {3}, set()]),
+    for slots, lengths, arrivals, batches in (
+        (2, (3, 1, 2, 2), (0, 0, 0, 0), [{0, 1}, {0, 2}, {0, 2}, {3}, {3}, set()]),
+        (3, (5, 2, 1, 3), (0, 1, 1, 4), [{0}, {0, 1, 2}, {0, 1}, {0}, {0, 3}, {3}, {3}, set()]),
         (
             3,
             (1, 4, 2, 1, 1, 3, 2),
+            (0,) * 7,
             [{0, 1, 2}, {1, 2, 3}, {1, 4, 5}, {1, 5, 6}, {5, 6}, set()],
         ),
-        (4, (2, 2), [{0, 1}, {0, 1}, set()]),
-        (1, (2, 1), [{0}, {0}, {1}, set()]),
+        (1, (2, 1), (0, 0), [{0}, {0}, {1}, set()]),
     ):
-        got = _played(continuous, slots, lengths)
-        with check.case(f"{counted(slots, 'slot')}, requests of {list(lengths)} tokens"):
+        with check.case(
+            f"{counted(slots, 'slot')}, requests of {list(lengths)} tokens that arrive before steps"
+            f" {list(arrivals)}"
+        ):
+            got = _played(continuous, slots, lengths, arrivals)
             before: set[int] = set()
             gone: set[int] = set()
             for step, ((running, retired), want) in enumerate(zip(got, batches, strict=False)):
@@ -300,29 +341,57 @@ def places_are_taken_over(continuous):
                 finished = sorted(gone & set(running))
                 idle = f"Step {step}: request {finished} is finished and still in the batch."
                 expect(not finished, f"{idle} Its slot is empty for nothing.")
-                expect.equal(sorted(running), sorted(want), f"Requests in step {step}")
+                free = "waiting requests take all free slots, whether or not a request leaves"
+                slips = {free: sorted(before & want)}
+                what = f"Requests in step {step}"
+                expect.equal(sorted(running), sorted(want), what, slips=slips)
                 left = sorted(before - want)
                 expect.equal(sorted(retired), left, f"Returned before step {step}")
                 before = want
             expect.equal(len(got), len(batches), "Steps until all requests are finished")
 
 
-def _played(schedule: Callable, slots: int, lengths: Sequence[int]) -> list[tuple[list, list]]:
-    """By step, the requests in the batch, and those that were returned before it."""
+def _played(
+    schedule: Callable, slots: int, lengths: Sequence[int], arrivals: Sequence[int] = ()
+) -> list[tuple[list, list]]:
+    """By step, the requests in the batch, and those that were returned before it.
+
+    arrivals: before which step each request comes, in order; without them, all before step 0.
+    """
     requests = [Request(name, 0.0, None, length) for name, length in enumerate(lengths)]
-    waiting, running = deque(requests), []
+    coming = deque(zip(arrivals or [0] * len(lengths), requests, strict=True))
+    waiting: deque[Request] = deque()
+    running: list[Request] = []
     rows: list[tuple[list, list]] = []
     while len(rows) <= 2 * sum(lengths):
+        while coming and coming[0][0] <= len(rows):
+            waiting.append(coming.popleft()[1])
+        queue, left = [one.name for one in waiting], [one.left for one in requests]
         retired = schedule(waiting, running, slots)
         several = isinstance(retired, Sequence)
         returned = several and all(isinstance(one, Request) for one in retired)
         expect(returned, f"Return the list of requests that leave, not {retired!r}.")
         rows.append(([one.name for one in running], [one.name for one in retired]))
-        if not running and (not waiting or not retired):
+        _expect_moved(f"Step {len(rows) - 1}: ", queue, waiting, *rows[-1])
+        lowered = "The server lowers `left` after each step; a scheduler only reads it."
+        expect([one.left for one in requests] == left, lowered)
+        if not running and not coming and (not waiting or not retired):
             break
         for request in running:
             request.left = max(0, request.left - 1)
     return rows
+
+
+def _expect_moved(step: str, queue: Sequence[int], waiting, running, retired) -> None:
+    """Fail where a request of the queue got lost, or runs and still waits."""
+    still = {one.name for one in waiting}
+    for name in queue:
+        lost = name not in still and name not in running and name not in retired
+        change = "change the list itself, with `running[:] = …` or `append`."
+        expect(not lost, f"{step}request {name} left `waiting` and is not in `running`: {change}")
+        both = name in still and name in running
+        change = "change the deque itself, with `popleft`."
+        expect(not both, f"{step}request {name} is in `running` and still in `waiting`: {change}")
 
 
 def steps(schedule: Callable, slots: int, lengths: Sequence[int]) -> int:
@@ -360,7 +429,7 @@ class Layer(torch.nn.Module):
 class GPT(torch.nn.Module):
     """The GPT of lab 64, for generating: (sequences, positions) of tokens in."""
 
-    def __init__(self, sizes: Sizes, seed: int = 0):
+    def __init__(self, sizes: Sizes, seed: int = 0, std: float = 0.05):
         super().__init__()
         self.sizes = sizes
         self.characters = torch.nn.Embedding(sizes.characters, sizes.hidden)
@@ -371,7 +440,7 @@ class GPT(torch.nn.Module):
         generator = torch.Generator().manual_seed(seed)
         for name, values in self.named_parameters():
             if "norm" not in name:
-                torch.nn.init.normal_(values, std=0.05, generator=generator)
+                torch.nn.init.normal_(values, std=std, generator=generator)
 
     def parts(self, rank: int = 0, ranks: int = 1) -> list[Part]:
         head = self.sizes.hidden // self.sizes.heads
@@ -494,7 +563,7 @@ class Decoder:
         """Forget what came after the first `known` positions."""
         for part in self.parts:
             for cache in part.caches:
-                for name in cache:
+                for name in ("keys", "values"):
                     cache[name] = cache[name][:, :, :known]
 
 
@@ -634,18 +703,26 @@ def classifier(samples, epochs: int = 10) -> torch.nn.Module:
 
 
 class Traffic(PassOn):
-    """A communicator that counts allreduces, their bytes, and the seconds spent in them."""
+    """A communicator that counts collectives, their bytes, and the seconds spent in them."""
 
     calls = 0
     nbytes = 0
     seconds = 0.0
 
-    def Allreduce(self, own, total) -> None:
-        begin = time.perf_counter()
-        self.comm.Allreduce(own, total)
-        self.seconds += time.perf_counter() - begin
-        self.calls += 1
-        self.nbytes += total.nbytes
+    def __getattr__(self, name: str):
+        method = super().__getattr__(name)
+        if name.startswith("Get_") or not callable(method):
+            return method
+
+        def collective(*arrays, **options):
+            begin = time.perf_counter()
+            result = method(*arrays, **options)
+            self.seconds += time.perf_counter() - begin
+            self.calls += 1
+            self.nbytes += max((getattr(array, "nbytes", 0) for array in arrays), default=0)
+            return result
+
+        return collective
 
 
 class Generated(NamedTuple):
@@ -676,7 +753,7 @@ def generate_over_ranks(
 
 class Both(NamedTuple):
     """A step of decode for the same requests: seconds of replicas and of tensor parallelism; share
-    of the latter that rank 0 spends in allreduces."""
+    of the latter that rank 0 spends in allreduces, in which it also waits for other ranks."""
 
     replicas: timing.Measurement
     tensor: timing.Measurement
@@ -709,10 +786,11 @@ def time_both(
             "replicas": partial(_one_step, replica, prompt),
             "tensor": partial(_one_step, whole, prompt),
         }
+        for call in 3 * list(calls.values()):
+            call()
         traffic.seconds = 0.0
-        times = timing.in_turns(calls, comm=comm, device=device, seconds=seconds, warmup=3)
-        steps = len(times["tensor"].samples) + 3
-        waiting = traffic.seconds / steps / times["tensor"].median
+        times = timing.in_turns(calls, comm=comm, device=device, seconds=seconds, warmup=0)
+        waiting = traffic.seconds / sum(times["tensor"].samples)
         found[count] = Both(times["replicas"], times["tensor"], waiting)
     sizes = [4 * hidden * count for count in (1, 4, 16, 64)]
     return found, {nbytes: _time_allreduce(comm, nbytes, device) for nbytes in sizes}
@@ -726,15 +804,16 @@ def _time_allreduce(comm, nbytes: int, device: str) -> timing.Measurement:
 
 
 def allreduce_on(cluster: virtual.Cluster) -> Callable[[float], float]:
-    """Seconds of an allreduce by its bytes: α + nβ, fitted to runs on a virtual cluster."""
+    """Seconds of an allreduce by its bytes, each from a run on a virtual cluster."""
 
     def program(comm, mine) -> None:
         comm.Allreduce(mine, np.empty_like(mine))
 
-    times = {}
-    for nbytes in (10_000, 40_000, 160_000, 640_000, 2_560_000):
-        times[nbytes] = cluster.run(program, virtual.vector(np.ones(1000), nbytes)).time
-    return fit_alpha_beta(times).time
+    @lru_cache
+    def seconds(nbytes: float) -> float:
+        return cluster.run(program, virtual.vector(np.ones(1000), round(nbytes))).time
+
+    return seconds
 
 
 # -- a server of requests
@@ -836,6 +915,21 @@ def service(done: Sequence[Request], seconds: float) -> dict[str, float]:
         "gap": float(np.median(gaps)),
         "worst_gap": float(np.percentile(gaps, 99)),
     }
+
+
+@plots.styled
+def draw_service(curves: Mapping[str, tuple], loads: Sequence[float], title: str):
+    """Latency against throughput by scheduler: (tokens/s, seconds), with its load at each point."""
+    figure, axes = plots.one_axes(title, "tokens per second", "median time in the server (s)")
+    for index, (name, places) in enumerate(curves.items()):
+        plots.points(axes, {x: (y, y, y) for x, y in zip(*places, strict=True)}, name, index)
+        away = {"xytext": (0, -17 if index else 8), "textcoords": "offset points", "ha": "center"}
+        for load, place in zip(loads, zip(*places, strict=True), strict=True):
+            axes.annotate(f"{load:g}", place, **away, fontsize=10)
+    axes.margins(y=0.15)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return plots.done(figure, "schedulers")
 
 
 # -- two pools on the virtual cluster

@@ -43,8 +43,19 @@ WRONG = [
           "the shape of cache"),
     Wrong("68.1", "another dictionary", [_KEYS, _VALUES], [
         '    old, cache = cache, {}\n    cache["keys"] = torch.cat([old["keys"], keys], dim=2)',
-        '    cache["values"] = torch.cat([old["values"], values], dim=2)'], "the shape of cache"),
+        '    cache["values"] = torch.cat([old["values"], values], dim=2)'], "`cache` did not change"),
     Wrong("68.1", "values are keys", _ATTEND, _ATTEND.replace('cache["values"]', 'cache["keys"]'), "the attention"),
+    Wrong("68.1", "no mask for two positions", _CAUSAL, "    causal = queries.shape[2] > 2", "must not see later ones"),
+    Wrong("68.1", "a window of 128 positions", _ATTEND, _ATTEND.replace('"]', '"][:, :, -128:]'), "to all 200 positions"),
+    Wrong("68.1", "the scale of another size", _ATTEND, _ATTEND.replace("=causal", "=causal, scale=0.5"), "root of `size`"),
+    Wrong("68.1", "changes the queries", _ATTEND,
+          "    queries /= queries.shape[3] ** 0.5\n" + _ATTEND.replace("=causal", "=causal, scale=1.0"), "was changed"),
+    Wrong("68.1", "a cache in float32", [_KEYS, _VALUES, _ATTEND], [_KEYS + ".float()", _VALUES + ".float()",
+          _ATTEND.replace("queries,", "queries.float(),") + ".to(queries.dtype)"], "the dtype of cache"),
+    Wrong("68.1", "one cache for all layers", [_KEYS, _VALUES], [
+        '    own = attend.__dict__.setdefault("own", {})\n    old = own if queries.shape[2] == 1 else cache',
+        '    own.update({name: torch.cat([old[name], new], dim=2) for name, new in (("keys", keys), ("values", values))})\n'
+        "    cache.update(own)"], "Tokens of a GPT"),
     Wrong("68.2", "a multiply-add is one", _FLOPS, _FLOPS.replace("2 * w", "w").replace("4 *", "2 *"),
           "counts as two"),
     Wrong("68.2", "no attention", _FLOPS, "    flops = 2 * weights * tokens", "attention are missing"),
@@ -63,6 +74,13 @@ WRONG = [
           "A number in the cache has `size` bytes"),
     Wrong("68.2", "one product in the attention", _FLOPS, _FLOPS.replace("4 * context", "2 * context"),
           "two products"),
+    Wrong("68.2", "half of the attention in a prefill", _FLOPS,
+          _FLOPS.replace("4 * context", "(2 if new > 1 else 4) * context"), "whose mask hides half"),
+    Wrong("68.2", "squares of the context", _FLOPS,
+          _FLOPS.replace("4 * context", "4 * (new if new > 1 else context)"), "attends to all `context` positions"),
+    Wrong("68.2", "a cache of 2-byte numbers", _BYTES, "    return flops, size * weights + 2 * cache",
+          "A number in the cache has `size` bytes"),
+    Wrong("68.2", "only two sizes", _BYTES, "    return flops, (4 if size == 4 else 2) * (weights + cache)", "bytes: expected"),
     Wrong("68.2", "attention in one layer", _FLOPS, _FLOPS.replace("4 * context * hidden * layers", "4 * context * hidden"),
           "Every layer has an attention"),
     Wrong("68.2", "attention to new positions", _FLOPS, _FLOPS.replace("4 * context", "4 * new"),
@@ -105,6 +123,18 @@ WRONG = [
           "`part.down_bias` is missing"),
     Wrong("68.3", "no bias of the attention", _MIDDLE, _MIDDLE.replace(" + part.out_bias", ""),
           "`part.out_bias` is missing"),
+    Wrong("68.3", "no bias at all", [_MIDDLE, _LEAVING], [
+        _MIDDLE.replace(" + part.out_bias", ""), _LEAVING.replace(" + part.down_bias", "")], "Both biases are missing"),
+    Wrong("68.3", "each bias in the place of the other", [_MIDDLE, _LEAVING], [
+        _MIDDLE.replace("out_bias", "down_bias"), _LEAVING.replace("down_bias", "out_bias")], "belongs to the attention"),
+    Wrong("68.3", "the maximum", [_MIDDLE, _LEAVING], [
+        "    from mpi4py import MPI\n\n    def added(comm, terms):\n        total = torch.empty_like(terms)\n"
+        "        comm.Allreduce(terms.contiguous(), total, op=MPI.MAX)\n        return total\n\n" + _MIDDLE, _LEAVING],
+          "This is their maximum"),
+    Wrong("68.3", "reduce and broadcast", [_MIDDLE, _LEAVING], [
+        "    def added(comm, terms):\n        total = torch.empty_like(terms)\n"
+        "        comm.Reduce(terms.contiguous(), total)\n        comm.Bcast(total)\n        return total\n\n" + _MIDDLE,
+        _LEAVING], "This one called 4: Reduce"),
     Wrong("68.3", "the second bias inside", _LEAVING,
           "    return middle + added(comm, part.mlp(part.norm2(middle)) + part.down_bias)", "Of the MLP, each rank's bias"),
     Wrong("68.3", "the second residual inside", _LEAVING,
@@ -123,6 +153,8 @@ WRONG = [
           "    replicas = step(requests) / devices", "weights it reads alone"),
     Wrong("68.4", "one allreduce", _BOTH, _BOTH.replace("2 * layers", "layers"), "A layer has two"),
     Wrong("68.4", "no allreduce", _BOTH, "    return replicas, step(requests) / devices", "allreduces are missing"),
+    Wrong("68.4", "the longer of both", _BOTH, _BOTH.replace("step(", "max(step(").replace("devices + 2", "devices, 2")
+          + ")", "waits for the computation before it"),
     Wrong("68.4", "of one layer", _BOTH, _BOTH.replace("2 * layers", "2"), "Every layer has two"),
     Wrong("68.4", "one row", "    nbytes = requests * hidden", "    nbytes = hidden", "row in the allreduce"),
     Wrong("68.4", "tensor ranks have fewer requests", _BOTH,
@@ -143,7 +175,17 @@ WRONG = [
     Wrong("68.5", "the latest first", "waiting.popleft()", "waiting.pop()", "Requests in step 0"),
     Wrong("68.5", "one slot too few", "len(running) < slots", "len(running) < slots - 1", "Requests in step 0"),
     Wrong("68.5", "another list", _STAY, "    running = [request for request in running if request.left > 0]",
-          "step 0"),
+          "is not in `running`: change the list itself"),
+    Wrong("68.5", "another deque", _ADMIT, "    free = slots - len(running)\n    running += list(waiting)[:free]\n"
+          "    waiting = list(waiting)[free:]", "still in `waiting`: change the deque itself"),
+    Wrong("68.5", "only when somebody leaves", _ADMIT, "    if retired or not running:\n"
+          "        free = min(slots - len(running), len(waiting))\n"
+          "        running.extend(waiting.popleft() for _ in range(free))", "whether or not a request leaves"),
+    Wrong("68.5", "as many as left", _ADMIT, "    for _ in range(min(len(waiting), len(retired) if running else slots)):\n"
+          "        running.append(waiting.popleft())", "whether or not a request leaves"),
+    Wrong("68.5", "lowers `left`", _ADMIT, _ADMIT + "\n    for request in running:\n        request.left -= 1",
+          "The server lowers `left`"),
+    Wrong("68.5", "an iterator", "    return retired", "    return iter(retired)", "Return the list of requests"),
     Wrong("68.5", "nothing is returned", "    return retired", "    return running", "before step"),
     Wrong("68.5", "admits before it retires", [_ADMIT, _RETIRED], [
         "    pass", _ADMIT + "\n" + _RETIRED], "Requests in step"),
@@ -161,6 +203,7 @@ RIGHT = [
         "    new, known = scores.shape[-2:]\n"
         "    hide = torch.ones(new, known, dtype=torch.bool, device=queries.device).triu(known - new + 1)",
         '    return scores.masked_fill(hide, float("-inf")).softmax(-1) @ cache["values"]']),
+    Right("68.1", "an entry of its own", _KEYS, '    cache["known"] = cache["keys"].shape[2] + keys.shape[2]\n' + _KEYS),
     Right("68.2", "layer by layer, as an array", _BYTES,
           "    return np.array([flops, size * weights + size * cache])"),
     Right("68.2", "factored", _FLOPS, "    flops = 2 * tokens * layers * hidden * (12 * hidden + 2 * context)"),
@@ -169,6 +212,9 @@ RIGHT = [
         "    middle += part.out_bias",
         "    leaving = added(comm, part.mlp(part.norm2(middle)))\n    leaving += middle\n"
         "    leaving += part.down_bias\n    return leaving"]),
+    Right("68.3", "in place of what entered", [_MIDDLE, _LEAVING], [
+        "    entering += added(comm, part.attention(part.norm1(entering))) + part.out_bias",
+        "    entering += added(comm, part.mlp(part.norm2(entering))) + part.down_bias\n    return entering"]),
     Right("68.3", "pickled", _MIDDLE,
           "    terms = part.attention(part.norm1(entering))\n"
           "    middle = entering + torch.as_tensor(comm.allreduce(terms.numpy())) + part.out_bias"),

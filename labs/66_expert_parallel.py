@@ -217,8 +217,7 @@ check("66.2", exchange, Exchange)
 #
 # ### Exercise 66.3 · Dispatch and combine
 # Complete both functions. You need these calls:
-# - To sort, use `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
-#   their order.
+# - To sort, use `experts.argsort()`.
 # - To count, use `counts.sum(dim=1).tolist()`, which adds up the experts of each rank and returns a
 #   list.
 # - To send, use `Exchange.apply(rows, comm, sent, received)`.
@@ -244,7 +243,7 @@ def dispatch(comm, rows, experts, count):
     """Send each row to the rank of its expert.
 
     rows: (choices, width); experts: (choices,), numbers below `count`. Returns the rows for this
-    rank's experts, by source rank, then by expert, then in the order of the choices; how many there
+    rank's experts, by source rank and then by expert, in any order within an expert; how many there
     are of each, (ranks, experts of a rank); and what `combine` needs.
     """
     counts = torch.bincount(experts, minlength=count).reshape(comm.size, -1)
@@ -422,9 +421,11 @@ plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
-    title="Time of a layer, by the load of the busiest rank",
+    title="Time of a layer: median and middle half of the runs",
     from_zero=True,
 )
+for share in (0.5, 0.75):
+    print(f"expert, {share:.0%} of the choices on rank 0: {compared[share]['expert']}")
 ratios = {
     f"bytes_on_{number}": results[0]["expert"].forward / results[0]["tensor"].forward
     for number, results in counted.items()
@@ -449,8 +450,9 @@ predict.compare("66.3", **ratios, times_as_long=longer)
 # choices, rank 0 computes about 1.5 times as long as with an even load.
 #
 # The whole layer should take longer, but less than 1.5 times as long, because some of its time does
-# not depend on the load. On a GPU that spends more time on launching kernels than on computing, or
-# if the ranks share their cores with other programs, the curve can be flat or uneven.
+# not depend on the load. If a printed line says *do not quote*, the times varied too much, for
+# example because other programs used the cores, and *times_as_long* is no answer to the prediction.
+# The curve can also be flat on a GPU that spends more time on launching kernels than on computing.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
@@ -705,8 +707,7 @@ def exchange_seconds(net, layout, gpus):
 
 
 # %%
-# Asked: The seconds of the five statements, for layouts in a node and on
-# several.
+# Asked: The seconds of the cost model, for layouts in a node and on several.
 check("66.5", exchange_seconds)
 
 # %% [markdown]

@@ -30,7 +30,7 @@ _OUTGOING = "    outgoing = [width * number for number in sent]"
 _INCOMING = "    incoming = [width * number for number in received]"
 _CALL = "    comm.Alltoallv([rows, outgoing], [arrived, incoming])"
 _GRADIENT = "        return exchange(ctx.comm, gradient, ctx.received, ctx.sent), None, None, None"
-_ORDER = "    order = experts.argsort(stable=True)"
+_ORDER = "    order = experts.argsort()"
 _COUNTS = "    comm.Alltoall(counts, arriving)"
 _SENT = "    sent = counts.sum(dim=1).tolist()"
 _ARRIVED = "    arrived = Exchange.apply(rows[order], comm, sent, received)"
@@ -119,7 +119,10 @@ WRONG = [
     Wrong("66.2", "all rows go to all ranks", _CALL,
           "    everything = comm.allgather((rows, sent))\n"
           "    arrived = torch.cat([each.split(numbers)[comm.rank] for each, numbers in everything])",
-          "Alltoallv sends each row to one rank"),
+          "Send each row only to its own rank"),
+    Wrong("66.3", "no graph on a rank without choices", _SUM,
+          "    sums = list(result)\n    for row, its in zip(rows, token.tolist()):\n        sums[its] = sums[its] + row\n"
+          "    return torch.stack(sums)", "backward pass: Rank 1 calls Alltoallv, and rank 0 does not"),
     Wrong("66.3", "not sorted", _ORDER, "    order = torch.arange(len(experts))", "They are not sorted by expert"),
     Wrong("66.3", "sorted, rows are not", _ARRIVED, _ARRIVED.replace("rows[order]", "rows"),
           "They are not sorted by expert"),
@@ -230,6 +233,8 @@ RIGHT = [
           "    arriving = torch.stack([each[comm.rank] for each in comm.allgather(counts)])"),
     Right("66.3", "counts that arrive meanwhile", [_COUNTS, _SENT], [
         "    request = comm.Ialltoall(counts, arriving)", _SENT + "\n    request.Wait()"]),
+    Right("66.3", "the last choices of an expert first", _ORDER,
+          "    order = len(experts) - 1 - experts.flip(0).argsort(stable=True)"),
     Right("66.3", "a matrix of tokens and choices", _SUM,
           "    return one_hot(token, tokens).T.to(rows.dtype) @ rows"),
     Right("66.3", "sort, and an inverse by assignment", [_ORDER, _ROWS], [

@@ -6,12 +6,13 @@
 # the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
 # parameters, of which a token uses 37 billion.
 #
-# No GPU can hold all experts, so they are distributed over the ranks, and in every layer the tokens
-# travel to their experts and back. The router decides only during the step, so nobody knows in
-# advance how many bytes a rank will send, or whether one rank will get most of the work.
+# No single GPU can hold all of these experts, so they are distributed over the ranks, and in every
+# layer the tokens travel to their experts and back. The router decides only during the step, so
+# nobody knows in advance how many bytes a rank will send, or whether one rank will get most of the
+# work.
 #
 # In this lab we build a mixture-of-experts layer: a top-k router, and the two exchanges around the
-# experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We prove that it trains as one
+# experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We check that it trains as one
 # process does, and compare it with a layer whose experts are all cut as in lab 64. Three optional
 # parts follow: experts that drop tokens (about 10 minutes more), the link that limits the exchanges
 # (10 minutes), and a layout for DeepSeek-V3 (20 minutes).
@@ -142,16 +143,17 @@ check("66.1", route, balance_loss)
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [1, 2]])
 #
-# MPI counts *numbers*, but we send *rows*. A row is the vector of one token for one of its choices
-# and has `width` numbers, so n rows are n · width numbers.
+# MPI counts *numbers*, but we send *rows*. A **row** is the vector of one token for one of its
+# choices and has `width` numbers, so n rows are n · width numbers.
 #
 # An exchange only moves rows, so its backward pass moves the gradients of the rows back to where
 # the rows came from. That is the same exchange with the two lists of counts swapped.
 #
 # ### Exercise 66.2 · Exchange and its gradient
 # Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r,
-# and `received[r]` the number from rank r. As in lab 64, `backward` returns one value for each
-# argument of `forward`. About 4 lines. *(intermediate)*
+# and `received[r]` the number from rank r. All ranks make the call, also a rank without rows. As in
+# lab 64, `backward` returns one value for each argument after `ctx`: four. About 4 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: rows and numbers</summary>
 #
@@ -207,16 +209,16 @@ check("66.2", exchange, Exchange)
 # together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0,
 # 3, 0, 1:
 #
-# | place | 0 | 1 | 2 | 3 | 4 |
+# | position | 0 | 1 | 2 | 3 | 4 |
 # |---|---|---|---|---|---|
-# | expert of choice 0 … 4 | 2 | 0 | 3 | 0 | 1 |
-# | `order`: choices sorted by expert | 1 | 3 | 4 | 0 | 2 |
-# | their experts | 0 | 0 | 1 | 2 | 3 |
+# | expert of the choice at this position, before sorting | 2 | 0 | 3 | 0 | 1 |
+# | `order`: which choice stands here after sorting | 1 | 3 | 4 | 0 | 2 |
+# | its expert | 0 | 0 | 1 | 2 | 3 |
 #
 # It sends 3 rows to rank 0 (itself) and 2 to rank 1. The other ranks do not know how many rows will
-# come, so the ranks first exchange their counts. `counts` has a row for each rank and a column for
-# each of that rank's experts, here [[2, 1], [1, 1]]. After `comm.Alltoall(counts, arriving)`, row r
-# of `arriving` says how many rows rank r sends to each of *this* rank's experts.
+# come, so the ranks first exchange their counts. `counts[r]` has a number for each expert of rank
+# r, here [2, 1] for rank 0 and [1, 1] for rank 1. After `comm.Alltoall(counts, arriving)`,
+# `arriving[r]` says how many rows rank r sends to each of *this* rank's experts.
 #
 # After the experts, the results go back by the same exchange in the other direction, and arrive in
 # the order in which the rows were sent. `combine` puts them back in the order of the choices,
@@ -224,15 +226,16 @@ check("66.2", exchange, Exchange)
 #
 # ### Exercise 66.3 · Dispatch and combine
 # Complete both functions. You need these calls:
-# - To sort, use `experts.argsort(stable=True)`, where *stable* leaves choices of the same expert in
-#   their order.
-# - To count, use `counts.sum(dim=1).tolist()`, which gives the sums of the rows as a list.
+# - To sort, use `experts.argsort()`.
+# - To count, use `counts.sum(dim=1).tolist()`, which adds up the experts of each rank and returns a
+#   list.
 # - To send, use `Exchange.apply(rows, comm, sent, received)`.
-# - To add up, use `result.index_add(0, token, rows)`, which adds row i to row `token[i]` of
-#   `result` and returns a new tensor.
+# - To add up, use `result.index_add(0, token, rows)`, which adds `rows[i]` to `result[token[i]]` and
+#   returns a new tensor.
 #
-# About 5 lines and 3 lines. They need no new tensor; if yours create one, put it on the device of
-# the rows (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
+# The choices come in any order of their tokens, and a token or a whole rank may have none. About 5
+# lines and 3 lines. They need no new tensor; if yours create one, put it on the device of the rows
+# (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #
@@ -250,13 +253,13 @@ def dispatch(comm, rows, experts, count):
     """Send each row to the rank of its expert.
 
     rows: (choices, width); experts: (choices,), numbers below `count`. Returns the rows for this
-    rank's experts, by source rank and then by expert; how many there are of each, (ranks, experts
-    of a rank); and what `combine` needs.
+    rank's experts, by source rank and then by expert, in any order within an expert; how many there
+    are of each, (ranks, experts of a rank); and what `combine` needs.
     """
     counts = torch.bincount(experts, minlength=count).reshape(comm.size, -1)
     arriving = torch.empty_like(counts)
     ### BEGIN SOLUTION
-    order = experts.argsort(stable=True)
+    order = experts.argsort()
     # Across ranks: how many rows come is told first.
     comm.Alltoall(counts, arriving)
     sent = counts.sum(dim=1).tolist()
@@ -305,7 +308,8 @@ def moe(comm, x, scores, own, k):
 # ### Predict
 # We now train the layer with 16 experts and k = 2 on Python's own source, without the
 # load-balancing loss and with α = 0.1. How many times the mean load does the busiest expert have in
-# the last ten steps, in both cases? 1 would be even, and 8 is the most that is possible (why?).
+# the last ten steps, in both cases? Purely random choices would give about 1.2, because by chance
+# some expert always gets more than the mean. 8 is the most that is possible (why?).
 
 # %%
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
@@ -332,8 +336,9 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # only the tokens of their own rank.
 # </details>
 #
-# The plot shows how the load of the busiest expert develops. If each rank has its own GPU, the
-# tensors stay there and NCCL sends them (lab 64). This takes about 25 s.
+# The plot shows how the load of the busiest expert develops, with random choices for comparison. If
+# each rank has its own GPU, the tensors stay there and NCCL sends them (lab 64). This takes about
+# 25 s, and longer if other programs use the cores.
 
 # %%
 size = min(launch.ranks_here(2), 2)
@@ -351,33 +356,36 @@ for way, result in on_ranks.items():
 print(f"Rank 0 of {size} on {placed['trained_on']}, one process on {whole['α = 0'].device}")
 print(pandas.DataFrame(table).map("{:.3g}".format))
 curves = {way: lab66.in_tens(result.imbalances) for way, result in on_ranks.items()}
-curves["even"] = dict.fromkeys(curves["α = 0"], 1.0)
+curves["random choices"] = ([0, steps], [lab66.imbalance_at_random(net)] * 2)
 plots.lines(
     curves,
     xlabel="step",
     ylabel="busiest / mean load, over 10 steps",
     title="The load-balancing loss spreads the tokens",
+    markers=False,
+    from_zero=True,
 )
 loads = {way: row["busiest expert / mean"] for way, row in table.items()}
 predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"])
 
 # %% [markdown]
-# **Explain.** First the control. The row *losses, difference to one process* is the largest
-# difference in any step. You should see only differences of rounding, so the ranks train the
-# same network. The row *busiest expert / mean* answers the prediction:
+# **Explain.** First the control. *Losses, difference to one process* is the largest difference in
+# any step. You should see only differences of rounding, so the ranks train the same network.
+# *Busiest expert / mean* answers the prediction:
 #
-# - **Without the load-balancing loss,** the busiest expert should get more than twice its share. In
-#   so few steps the imbalance does not grow: it comes from the random start.
+# - **Without the load-balancing loss,** the busiest expert should get more than twice its share. It
+#   does so from the first step, because many tokens are alike (30 % of the characters are the same
+#   one, the space) and go to the same experts.
 # - **With α = 0.1,** the load is clearly more even, and the loss of the model is about the same.
-#   (Switch Transformers used α = 0.01, and trained for days.)
+#   (Switch Transformers used α = 0.01.)
 #
 # DeepSeek-V3 balances the load mostly by a bias, which it adds to each expert's score and adjusts
 # after every step. Earlier systems also let busy experts drop tokens (first optional part).
 #
 # ## 3. Cut the experts, or distribute them?
 # There is another way to place the same layer on p ranks: cut *each* expert by columns and by rows,
-# as in lab 64, so that every rank has 1/p of every expert. Which way sends less, and which is
-# faster?
+# as in lab 64, so that every rank has 1/p of every expert. Which way sends less, and which one
+# depends on the routing?
 #
 # A token needs all parts of its experts, so with cut experts every rank needs all tokens. They are
 # gathered first (an allgather). At the end the partial sums are added up, and each rank keeps those
@@ -390,10 +398,11 @@ predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"
 # experts, and (b) in dispatch and combine. What is (b) / (a) for p = 2, and for p = 4?
 #
 # Then suppose that on two ranks the router sends three quarters of all choices to the experts of
-# rank 0. How many times as long does the layer take as with an even load?
+# rank 0. How many times as long as with an even load do the forward and backward pass of the
+# expert-parallel layer take?
 
 # %%
-predict("66.3", bytes_on_2=..., bytes_on_4=..., times_as_long=...)
+predict("66.3", bytes_on_2=..., bytes_on_4=..., times_as_long=...)  # bytes: (b) / (a)
 
 # %% [markdown]
 # Counting gives this table for the forward pass. The backward pass sends as much again.
@@ -430,9 +439,11 @@ plots.lines(
     times,
     xlabel="rows of the busiest rank / mean",
     ylabel="ms, forward and backward pass",
-    title="Time of a layer, by the load of the busiest rank",
+    title="Time of a layer: median and middle half of the runs",
     from_zero=True,
 )
+for share in (0.5, 0.75):
+    print(f"expert, {share:.0%} of the choices on rank 0: {compared[share]['expert']}")
 ratios = {
     f"bytes_on_{number}": results[0]["expert"].forward / results[0]["tensor"].forward
     for number, results in counted.items()
@@ -442,30 +453,31 @@ longer = compared[0.75]["expert"].median / compared[0.5]["expert"].median
 predict.compare("66.3", **ratios, times_as_long=longer)
 
 # %% [markdown]
-# **Explain.** *Bytes.* Expert parallelism sends k/p of what tensor parallelism sends: as much on
-# two ranks (2/2), and half of it on four (2/4). (The tensor-parallel layer also gathers the scores,
-# which adds a little.) Each choice is one row, which travels to one rank, so a token sends k rows.
-# Tensor parallelism brings each token to all p ranks.
+# **Explain.** *Bytes.* A token sends k rows, each to one rank, while tensor parallelism brings each
+# token to all p ranks. With an even load, expert parallelism therefore sends k/p as much: the same
+# on two ranks, and half on four. (The tensor-parallel layer also gathers the scores, which adds a
+# little.)
 #
 # *Memory.* Both have the same share of the parameters. Tensor parallelism keeps all gathered tokens
 # for the backward pass, so *MB kept* grows with the number of ranks. In expert parallelism it stays
 # the same, as long as the load is even.
 #
 # *Time.* In the tensor-parallel layer each rank does the same part of every row's work, whatever
-# the routing. The expert-parallel layer waits for its busiest rank. With three quarters of the
-# choices, rank 0 has 1.5 times the mean load, so its experts compute about 1.5 times as long, while
-# those of rank 1 compute half as long and then wait. You should see that the whole layer takes less
-# than 1.5 times as long, because some of its time does not depend on the load. On a busy machine,
-# or on a GPU that spends more time on launching kernels than on computing, the line can be flat or
-# uneven.
+# the routing. The expert-parallel layer waits for its busiest rank: with three quarters of the
+# choices, rank 0 computes about 1.5 times as long as with an even load.
+#
+# The whole layer should take longer, but less than 1.5 times as long, because some of its time does
+# not depend on the load. If a printed line says *do not quote*, the times varied too much, for
+# example because other programs used the cores, and *times_as_long* is no answer to the prediction.
+# The curve can also be flat on a GPU that spends more time on launching kernels than on computing.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
 #   than others.
 # - Dispatch and combine are all-to-alls with lengths that are known only at run time. The backward
 #   pass is the same exchange with the counts swapped.
-# - Expert parallelism sends k/p of what tensor parallelism sends, and keeps no gathered tokens, but
-#   it waits for the rank with the most rows.
+# - With an even load, expert parallelism sends k/p of what tensor parallelism sends (more if k > p)
+#   and keeps no gathered tokens, but it waits for the rank with the most rows.
 #
 # ## Going further (optional): experts that drop tokens
 # This part takes about 10 more minutes.
@@ -535,7 +547,10 @@ check("66.4", capacity_of, kept)
 
 # %%
 dropped = {
-    way: {factor: 100 * result.dropped(kept, factor) for factor in (1.0, 1.25, 2.0)}
+    way: {
+        factor: 100 * result.dropped(kept, capacity_of(tokens, chosen, count, factor))
+        for factor in (1.0, 1.25, 2.0)
+    }
     for way, result in on_ranks.items()
 }
 print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
@@ -550,8 +565,10 @@ print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
 #
 # Inside a node, GPUs exchange rows over NVLink. Between nodes they use NICs, which are several
 # times slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through
-# its NIC, and with few tokens these messages are small. For example, if 64 ranks have 8 tokens
-# each, with 8 experts per token, each message is one row on average. Can a rank send fewer?
+# its NIC.
+#
+# With few tokens these messages are small. For example, if 64 ranks have 8 tokens each, with 8
+# experts per token, each message is one row on average. Can a rank send fewer?
 #
 # A **hierarchical all-to-all** goes in two hops, here first between nodes and then inside. Take two
 # nodes, with ranks 0 and 1 on the first and ranks 2 and 3 on the second. Rank 0 has rows for ranks
@@ -565,10 +582,9 @@ print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
 # exchange, most bytes also travel inside a node. [Tutel](@hwang2022) and
 # [DeepSpeed-MoE](@rajbhandari2022) do this with the hops in the opposite order.
 #
-# In the next cell, `inside` and `across` are the communicators of lab 26. `blocks` has the shape
-# (nodes, ranks of a node, values), and `blocks[b, j]` goes to rank j of node b. The axes are
-# swapped in between because `Alltoall` sends along the first one. The cell compares the result with
-# that of one `Alltoall`, and counts messages.
+# In the next cell, `inside` and `across` are the communicators of lab 26, and `blocks[b, j]` goes
+# to rank j of node b. The cell compares the result with that of one `Alltoall`, and counts the
+# messages that a rank sends through its NIC.
 
 
 # %%
@@ -578,17 +594,17 @@ def two_hops(inside, across, blocks):
     first = np.empty_like(blocks)
     # Across ranks: rank i of each node; first[a, j] comes from rank i of node a, for rank j here.
     across.Alltoall(blocks, first)
-    turned = first.swapaxes(0, 1).copy()
+    turned = first.swapaxes(0, 1).copy()  # Alltoall sends along the first axis
     second = np.empty_like(turned)
     inside.Alltoall(turned, second)  # second[i, a] comes from rank i of node a
-    return second.swapaxes(0, 1)
+    return second.swapaxes(0, 1)  # [a, i], in the order of the source ranks
 
 
 for nodes, g in ((2, 2), (3, 2), (4, 3)):
     same, messages = lab66.beside_alltoall(two_hops, nodes, g)
     print(
-        f"{nodes} nodes of {g} ranks: the same as Alltoall: {same}. A rank sends {messages[0]:g}"
-        f" messages through its NIC, Alltoall {messages[1]:g}."
+        f"{nodes} nodes of {g} ranks: the same as Alltoall: {same}. Messages of a rank through its"
+        f" NIC: {messages[0]:g} in two hops, {messages[1]:g} in one Alltoall."
     )
 
 # %% [markdown]
@@ -602,8 +618,8 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 # We compare the three ways on the virtual cluster, the simulator that lab 23 introduced: 8 nodes of
 # 8 H100 GPUs, with one NIC of 400 Gb/s per GPU. Every rank has 8 to 4,096 tokens with 8 experts
 # each, 7,168 bytes per row (FP8, one byte per number). The control is a single node of the same
-# GPUs. The table shows microseconds of one dispatch, with a row for each number of tokens. This
-# takes a few seconds.
+# GPUs. The table shows microseconds of one dispatch, by tokens of a rank. The plot shows how many
+# times as fast as the flat all-to-all on 8 nodes each of the others is. This takes a few seconds.
 
 # %%
 machine = virtual.machine("h100_ndr")
@@ -622,12 +638,16 @@ dispatched["one node, flat"] = {
     rows: lab66.dispatch_time(lab66.flat, machine, 8, rows) for rows in rows_of_map
 }
 plots.lines(
-    {way: {rows: 1e6 * time for rows, time in row.items()} for way, row in dispatched.items()},
+    {
+        way: {rows: dispatched["flat"][rows] / time for rows, time in row.items()}
+        for way, row in dispatched.items()
+        if way != "flat"
+    },
     xlabel="tokens of a rank",
-    ylabel="microseconds of a dispatch",
+    ylabel="times as fast as flat on 8 nodes",
     title="Dispatch on 8 nodes of 8 GPUs, simulated",
     logx=True,
-    logy=True,
+    from_zero=True,
 )
 print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 
@@ -635,13 +655,13 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # **Explain.** Read the plot from left to right:
 #
 # - *For 32 or 128 tokens* two hops are about three to four times as fast as the flat all-to-all,
-#   because a rank sends 7 + 7 messages in place of 63, one after the other. (The step between 8 and
-#   32 tokens comes from the *eager limit*: a longer message is not sent before its receiver is
-#   ready.)
-# - *For many tokens* the two come closer, because both bring the same bytes through the NICs. Only
+#   because a rank sends 7 + 7 messages in place of 63, one after the other. (With 8 tokens a
+#   message of the flat all-to-all stays below the *eager limit*. Longer ones are not sent before
+#   their receiver is ready.)
+# - *For many tokens* two hops gain little, because both bring the same bytes through the NICs. Only
 #   a row once per node saves bytes there.
-# - *The single node* is far faster at every size, although each of its ranks receives as many
-#   rows.
+# - *The single node* is two to three times as fast as the three ways on 8 nodes for 8 tokens, and
+#   four to nine times for 4,096, although each of its ranks receives as many rows.
 #
 # So the network between the nodes is the bottleneck, and a method pays off if it saves messages or
 # bytes there. (These times are simulated, and `machine.sources` names the sources of the machine's
@@ -651,34 +671,38 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # This part takes about 20 more minutes.
 #
 # Over how many GPUs should the experts of a real model be distributed, and should they be cut as
-# well? [DeepSeek-V3](@deepseek2024) has 58 MoE layers with d = 7,168. Each has 256 routed experts,
-# of which a token uses 8, on at most 4 nodes. (We leave out one more expert, which all tokens use.)
-# It was trained on H800 GPUs in nodes of 8, with NVLink
-# at 160 GB/s and a NIC of 50 GB/s per GPU. Its 16 pipeline stages have 128 GPUs and 58/16 = 3.6 MoE
-# layers each.
+# well? We ask this for [DeepSeek-V3](@deepseek2024):
+#
+# - It has 58 MoE layers with d = 7,168. Each has 256 routed experts, of which a token uses 8, on at
+#   most 4 nodes. (We leave out one more expert, which all tokens use.)
+# - It was trained on H800 GPUs in nodes of 8, with NVLink at 160 GB/s and a NIC of 50 GB/s per GPU.
+# - Its 16 pipeline stages have 128 GPUs and 58/16 = 3.6 MoE layers each.
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
 # on neighboring GPUs, and the experts are distributed over `expert` such groups. These tensor ·
 # expert GPUs hold all 256 experts once. A stage has 128/(tensor · expert) such replicas, which add
 # up their gradients in each step.
 #
-# The cost model counts how many rows one exchange moves for a token, in two hops, sent once per
-# node:
+# The cost model has two parts. The first is how many rows one exchange moves for a token, in two
+# hops, sent once per node:
 #
-# 1. The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs. `tensor`
-#    is at most 8, so that the parts of an expert are in one node.
-# 2. *Between nodes* a token sends `net.nodes_of_a_token(n)` · (n − 1)/n rows: the number of nodes
-#    that it needs on average, times the share of them that are not its own.
-# 3. *Inside* nodes it sends `net.groups_of_a_token(layout)` · tensor · (g − 1)/g rows. These are
-#    the groups that hold at least one of its experts, times the GPUs of a group. Of g = 8 GPUs (or
-#    tensor · expert, if there are fewer), one has the row already.
-# 4. Both hops overlap, so an exchange takes as long as the slower one, and each takes rows · bytes
-#    of a row / bandwidth.
-# 5. Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
-#    forward pass and again in the backward pass.
+# - The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs. `tensor` is
+#   at most 8, so that the parts of an expert are in one node.
+# - *Between nodes* a token sends `net.nodes_of_a_token(n)` · (n − 1)/n rows: the number of nodes
+#   that it needs on average, times the share of them that are not its own.
+# - *Inside* nodes it sends `net.groups_of_a_token(layout)` · tensor · (g − 1)/g rows. Each group
+#   that holds one of its experts needs the row on all `tensor` GPUs. A share 1/g of these GPUs has
+#   it already, where g is 8, or tensor · expert if that is smaller.
+#
+# The second part is how long these rows take:
+#
+# - Each hop takes rows · bytes of a row / bandwidth. Both hops overlap, so an exchange takes as
+#   long as the slower one.
+# - Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
+#   forward pass and again in the backward pass.
 #
 # For example, with (2, 4) everything is on one node, so nothing is sent between nodes. With 3.6
-# groups per token, 3.6 · 2 · 7/8 = 6.3 rows per token would be sent within nodes.
+# groups per token, 3.6 · 2 · 7/8 = 6.3 rows per token are sent within nodes.
 #
 # ### Exercise 66.5 · Seconds of the exchanges (optional)
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
@@ -718,9 +742,9 @@ check("66.5", exchange_seconds)
 
 # %% [markdown]
 # ### Predict
-# Which layout (tensor, expert) of 64 GPUs has the fastest exchanges: (1, 64), (8, 8), or something
-# in between? And how many GPUs should hold one full set of experts, if the experts may fill the 80
-# GB of a GPU: 8, 16 or 64?
+# Which layout tensor × expert of 64 GPUs has the fastest exchanges: 1 × 64, 8 × 8, or something in
+# between? And how many GPUs should hold one full set of experts, so that exchanges and gradients
+# together take the least time, if the experts may fill the 80 GB of a GPU: 8, 16 or 64?
 
 # %%
 predict("66.5", tensor_of_64=..., ranks=...)
@@ -757,9 +781,10 @@ choice = {}
 for gigabytes in (80, 60, 40, 30):
     fit = {layout: row for layout, row in rows.items() if row["experts, GB"] <= gigabytes}
     choice[gigabytes] = min(fit, key=lambda layout: fit[layout]["sum, ms"])
-    print(f"{gigabytes} GB for the experts: {tuple(choice[gigabytes])} is fastest")
+    tensor, expert = choice[gigabytes]
+    print(f"{gigabytes} GB for the experts: {tensor} × {expert} is fastest")
 of_64 = [layout for layout in rows if layout.tensor * layout.expert == 64]
-fastest = min(of_64, key=lambda layout: rows[layout]["sum, ms"])
+fastest = min(of_64, key=lambda layout: rows[layout]["exchanges, ms"])
 predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * choice[80].expert)
 
 # %% [markdown]

@@ -9,8 +9,8 @@
 # In this lab we build FSDP for a stack of layers: the gather before a layer's use, the release
 # after it, the reduce-scatter of the gradients, and the prefetch. We check its results against one
 # device, and prove the overlap from a trace and the memory from a record of allocations. Two
-# optional last parts (about 15 minutes more) compute the norm of sharded gradients (8 minutes), and
-# compare everything with PyTorch's own `fully_shard` (7).
+# optional last parts (about 13 minutes more) compute the norm of sharded gradients (7 minutes), and
+# compare everything with PyTorch's own `fully_shard` (6).
 #
 # **After this lab you can** (1) shard the parameters of a layer, gather them before use and release
 # them after it, (2) reduce gradients into shards, (3) prefetch the next layer, (4) prove overlap
@@ -28,7 +28,7 @@
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, plots, predict, record
+from labkit import check, hint, home, lab, launch, predict, record
 from support import lab69
 from torch.nn.functional import pad
 
@@ -76,33 +76,39 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 
 # %% [markdown]
 # The shape survives although the memory is gone, and the view sees the new numbers. `lab69.Unit`
-# prepares a layer in this way. (PyTorch calls what is gathered together an *FSDP unit*.) A `unit`
-# has
+# prepares a layer in this way. PyTorch calls what is gathered together an *FSDP unit*.
 #
-# - `unit.layer`, the layer, whose parameters are views of `unit.full`;
-# - `unit.full`, the flat tensor for all (padded) parameters, whose storage is empty at first;
-# - `unit.shard`, this rank's shard of them, a parameter of its own, which the optimizer updates
-#   (collectives get `unit.shard.detach()`, because autograd must not record them);
-# - `unit.work`, the handle of a gather that has been launched and not awaited, or `None`;
-# - `unit.gathered`, which is true if the storage of `unit.full` has memory, even while its gather
-#   is still in flight. You don't set it.
+# | | what it is |
+# |---|---|
+# | `unit.layer` | the layer, whose parameters are views of `unit.full` |
+# | `unit.full` | the flat tensor of all parameters, padded; its storage is empty at first |
+# | `unit.shard` | this rank's shard, a parameter of its own, which the optimizer updates |
+# | `unit.work` | the handle of a gather in flight, or `None` |
+# | `unit.gathered` | true if the storage of `unit.full` has memory, also while its gather is in flight; you don't set it |
+#
+# Collectives get `unit.shard.detach()`, because autograd must not record them. `len(unit.full)` and
+# `unit.full.nbytes` are known even while the storage is empty.
 #
 # ### Exercise 69.1 · Shard and gather
-# `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
-# freed. `launch_gather` gives the storage of `unit.full` its memory, launches the gather, and keeps
-# its handle. It does nothing if the unit is already gathered or if its gather is in flight. `wait`
-# waits for the gather, if there is one. 2, 4 and 3 lines. *(intermediate)*
+# - `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
+#   freed. `pad(flat, (0, n))` appends *n* zeros. 2 lines.
+# - `launch_gather` gives the storage of `unit.full` its memory, launches the gather into it, and
+#   keeps the handle. It does nothing if `unit.gathered`, which covers a gather in flight. 4 lines.
+# - `wait` waits for the gather, if there is one, with `unit.work.wait()`, and sets `unit.work` to
+#   `None`. 3 lines.
+#
+# *(intermediate)*
 #
 # <details><summary>Hint 1: padding</summary>
 #
-# `pad(flat, (0, n))` appends *n* zeros. `-len(flat) % ranks` numbers are missing. Without
-# `.clone()` a part is a view, which keeps the memory of all numbers.
+# `-len(flat) % ranks` numbers are missing. Without `.clone()` a part is a view, which keeps the
+# memory of all numbers.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `pad(flat, (0, -len(flat) % ranks)).chunk(ranks)[rank].clone()` is the shard. In `launch_gather`,
-# return if `unit.gathered`. Then resize the storage as above, and give `unit.shard.detach()` to the
-# gather. After waiting, set `unit.work` to `None`.
+# return if `unit.gathered`. Then resize the storage as above, and give `unit.full` and
+# `unit.shard.detach()` to the gather.
 # </details>
 
 
@@ -218,20 +224,20 @@ check("69.2", release, before, after)
 # gets what `start` returned, and is called one layer later. For three layers, the order in the
 # backward pass is:
 #
-#     layer 2 computes    start(2)
-#     layer 1 computes    finish(2)  start(1)
-#     layer 0 computes    finish(1)  start(0)
-#     the pass ends       finish(0)
+#     layer 2 computes    after(2)             start(2)
+#     layer 1 computes    after(1)  finish(2)  start(1)
+#     layer 0 computes    after(0)  finish(1)  start(0)
+#     the pass ends                 finish(0)
 #
 # So the collective of layer 2 can complete while layer 1 computes, and the full gradients of at
 # most two layers exist.
 #
 # ### Exercise 69.3 · Reduce-scatter
-# - `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to the length
-#   of `unit.full`, launches the reduce-scatter, and sets the `.grad` of each of these parameters to
-#   `None`. It returns what `finish` needs. 7 lines.
-# - `finish` assigns the average over all ranks to `unit.shard.grad`, which may still be `None`. 3
-#   lines.
+# - `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to
+#   `len(unit.full)`, launches one reduce-scatter, and sets the `.grad` of each of these parameters
+#   to `None`. It returns what `finish` needs. 7 lines.
+# - `finish` only waits, and overwrites `unit.shard.grad` with the average over all ranks. (Don't add
+#   to what is there; it may be `None`.) 3 lines.
 #
 # *(intermediate)*
 #
@@ -293,14 +299,15 @@ check("69.3", start, finish)
 #
 # ### Exercise 69.4 · The next layer's gather
 # `prefetch` replaces `before`: while layer i computes, the gather of the layer that is used next
-# should be in flight, and no other. In the forward pass the next layer is i + 1, and in the
-# backward pass it is i − 1. While the last layer of a pass computes, no gather is in flight. 4 or 5
-# lines. *(intermediate)*
+# should be in flight, and no other. The layer's own gather is launched first. In the forward pass
+# the next layer is i + 1, and in the backward pass it is i − 1. While the last layer of a pass
+# computes, no gather is in flight. 4 or 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
 # The next layer is `i + direction`, if `0 <= i + direction < len(units)`. In Python `units[-1]` is
-# the last unit, and nothing would release it.
+# the last unit. It would be gathered before the optimizer updates it, so the next forward pass
+# would use old parameters.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -363,7 +370,8 @@ print(pandas.DataFrame(table).to_string(float_format="{:.6g}".format))
 # Your network has 8 layers, and releases each of them after its forward pass. How many gathers and
 # how many reduce-scatters does a rank launch in one step? And how many megabytes (10⁶ bytes) does
 # each of two ranks keep between two steps for its parameters, gradients and Adam's averages, if the
-# network has 3.6 million parameters? Lab 60 has the formula.
+# network has 3.6 million parameters? (With Adam it is 16 bytes for each parameter, divided by *p*,
+# as in lab 60. The predictions are kept under the number of exercise 69.4.)
 
 # %%
 predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
@@ -372,13 +380,16 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 # ### Measure: a trace
 # PyTorch's profiler (lab 12) records what this rank computes and its collectives in each step. The
 # next cell prints the share of the gathers' time, from launch to completion, during which this rank
-# computes. The control is your FSDP without prefetch. (If a line says *do not quote*, don't compare
-# the two durations.)
+# computes. (Here any operator of PyTorch's counts as computing, also a copy.) The control is your
+# FSDP without prefetch. If a line says *do not quote*, don't compare the two durations.
 #
 # The plot shows a step without and a step with prefetch, each with a row for computation, one for
 # gathers, and one for reduce-scatters. A gather is hidden while the *computes* row of the same step
-# has a bar, too. (`make trace FILE=…` opens the file of the trace in the viewer Perfetto.) This
-# takes about 20 s.
+# has a bar, too. Very short bars are drawn wider, so that you can see them. This takes about 20 s.
+#
+# `make trace FILE=…` opens the file of the trace in the viewer Perfetto. Gloo, the library that
+# sends between CPUs, makes a reduce-scatter of an allreduce, so there it is called
+# `gloo:all_reduce`.
 
 # %%
 sharded = {name: ways[name] for name in ("yours", "yours, prefetch")}
@@ -389,7 +400,7 @@ for way, each in traced.items():
 print("The trace with prefetch:", traced["yours, prefetch"].file)
 calls = traced["yours, prefetch"].calls
 predict.right("69.4", gathers=calls["gathers"], reduce_scatters=calls["reduce-scatters"])
-plots.lanes(lab69.lanes_of(traced), title="What one rank computes and sends in a step")
+lab69.draw_traced(traced, title="What one rank computes and sends in a step")
 
 # %% [markdown]
 # **Explain.** Each layer is gathered twice, once for each pass, and its gradients are
@@ -401,35 +412,61 @@ plots.lanes(lab69.lanes_of(traced), title="What one rank computes and sends in a
 # the gathers' time was hidden in four runs, the least while other programs were running.
 #
 # Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
-# on a core that could be computing, so the step gets shorter by less than the hidden time. On GPUs
-# the collectives run beside the computation, but they too take a share of the GPU's cores and
-# memory bandwidth.
+# on a core that could be computing, so the step may get shorter by less than the hidden time, or
+# not at all. On GPUs the collectives run beside the computation, but they too take a share of the
+# GPU's cores and memory bandwidth.
 #
 # ## 7. How much memory does it save?
-# The same profiler also records each allocation and each release. In the next plot, the dashed
-# lines are what one rank keeps between two steps. The curves add what one more step allocates and
-# subtract what it releases: full parameters, gradients, activations, and the buffers of
-# collectives. The control is DDP, which keeps everything. This takes about 10 s.
+# The dashed lines of the next plot count the bytes of all tensors that exist on one rank between
+# two steps. The curves add what the next step allocates and subtract what it releases, as the same
+# profiler records it. In the plot the forward pass, the backward pass and the update have the same
+# width. The control is DDP, which keeps everything. This takes about 10 s.
+#
+# (The profiler does not see what Gloo's threads release. The cell therefore pauses for 3 ms after
+# each wait for a collective, so that these threads are no longer the last to use a tensor.)
 
 # %%
 used = launch.run(lab69.memory_ways, ways, setting, **job)[0]
 for way, memory in used.items():
     record.add("memory", ranks=ranks, way=way, between=memory.nbytes[0], peak=max(memory.nbytes))
-predict.right("69.4", megabytes=used["yours"].nbytes[0] / 1e6)
+predict.compare("69.4", megabytes=used["yours"].nbytes[0] / 1e6)
 lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 
 # %% [markdown]
-# **Explain.** Between two steps, a rank with your functions keeps 16 / *p* bytes for
-# each parameter, and DDP 16, as its gradients lie in its buckets (`gradient_as_bucket_view=True`;
-# without it, the buckets add 4). Four of them are the parameter, four the gradient, and eight the
-# averages of Adam, with which sections 6 and 7 train. (At the start of a step, `zero_grad` frees
-# your gradients, a quarter of these bytes.) *The peak* contains the full parameters of one layer,
-# the full gradients of one or two, the copies that go into the reduce-scatter, and the activations.
-# *Prefetch* adds the parameters of one more layer, up to 2.4 MB here. (On CPUs the peaks may be a
-# few MB too high, because the profiler does not see at once what the threads of Gloo release.)
+# **Explain: between two steps.** A rank keeps these bytes for each parameter of the network:
 #
-# What the step adds does not depend on the number of layers, apart from the activations, whereas
-# all of DDP's bytes depend on it. So the deeper the network, the more sharding saves.
+# | | DDP | your functions |
+# |---|---|---|
+# | parameter | 4 | 4 / *p* |
+# | gradient | 4 | 4 / *p* |
+# | averages of Adam, with which sections 6 and 7 train | 8 | 8 / *p* |
+# | buckets | 0 with `gradient_as_bucket_view=True`, as here; otherwise 4 | 0 |
+# | together | 16 | 16 / *p* |
+#
+# The batch adds 0.03 MB. Your curves begin below the dashed line, because `zero_grad` frees the
+# gradients of the shards, a quarter of these bytes. DDP's gradients lie in its buckets, which stay.
+#
+# **Explain: the peak.** Your peak lies in the backward pass. At the highest peaks of our runs, these
+# tensors of the size of a whole layer (2.4 MB) existed:
+#
+# | | without prefetch | with prefetch |
+# |---|---|---|
+# | moment | the gather of layer i has been launched | layer i computes |
+# | full parameters | of layer i | of layers i and i − 1 |
+# | Gloo's copy for the gather in flight | of layer i | of layer i − 1 |
+# | full gradients | none | of layer i |
+# | Gloo's copy for the reduce-scatter in flight | of layer i + 1 | of layer i + 1 |
+# | together | 3 × 2.4 MB | 5 × 2.4 MB |
+#
+# Activations and the gradients of the shards make up the rest. So *prefetch* adds the parameters of
+# one more layer, 2.4 MB here, but our peaks rose by 2 to 4 MB. A copy exists only as long as its
+# collective is in flight, and with prefetch this is while a layer computes and its full gradients
+# exist, too.
+#
+# However many layers there are, the full parameters and gradients of only a few exist together.
+# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. All of DDP's
+# bytes, however, depend on the number of layers, so the deeper the network, the more sharding
+# saves.
 #
 # The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
 # `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at
@@ -447,9 +484,9 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # - A reduce-scatter leaves each rank with the sum of the gradients of its shard, so that the full
 #   gradients of a layer can be freed at once.
 # - Prefetch is an order: launch the next gather, compute, and only then wait. It costs the memory
-#   of one more layer.
-# - A claim about overlap needs a trace, and one about memory needs a record of allocations, each
-#   with a control.
+#   of at least one more layer.
+# - A claim about overlap needs a trace, and one about memory needs a count of the tensors and a
+#   record of allocations, each with a control.
 #
 # ## Going further (optional): the norm of sharded gradients
 # The **norm of the gradients**, √(g₁² + g₂² + …) over *all* parameters, is used to clip gradients
@@ -457,7 +494,8 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # √54. Each rank has only two of these four numbers, so the norm needs communication.
 #
 # ### Exercise 69.5 · A norm over shards (optional)
-# `norm` returns the norm of the averaged gradients of all units, the same on each rank. 3 lines.
+# `norm` returns the norm of the averaged gradients of all units, the same on each rank, and leaves
+# the gradients as they are. 3 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: what adds up?</summary>
@@ -513,7 +551,7 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 # |---|---|---|
 # | what is sharded | the flat tensor of a unit | each parameter, by its first dimension |
 # | what a rank keeps | a part of the flat tensor | a DTensor (lab 64) for each parameter |
-# | the price | padding | a copy before and after each collective, which sends the shards of several parameters together, and padding where the first dimension does not divide |
+# | the price | padding | a copy before and after each gather and before each reduce-scatter, as each sends the shards of several parameters together, and padding where the first dimension does not divide |
 #
 # A checkpoint of FSDP2 therefore contains parameters with their names and shapes, and frozen
 # parameters do not interfere with trainable ones. The next cell repeats all
@@ -537,7 +575,7 @@ each, memory = traced[lab69.FSDP2], used[lab69.FSDP2].nbytes
 about = {"ranks": ranks, "way": lab69.FSDP2}
 record.add("traced", seconds=each.step, hidden=each.hidden, **about, **each.calls)
 record.add("memory", between=memory[0], peak=max(memory), **about)
-plots.lanes(lab69.lanes_of({lab69.FSDP2: each}), title="FSDP2: what one rank does in a step")
+lab69.draw_traced({lab69.FSDP2: each}, title="FSDP2: what one rank does in a step")
 
 # %% [markdown]
 # **Explain.** FSDP2 trains like one device, keeps as many bytes between steps, and launches as many

@@ -10,10 +10,11 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,14 @@ warnings.filterwarnings(
 )
 
 WIDTHS = (5, 7, 8, 7, 3)  # of the checks' stack: 42, 64, 63 and 24 parameters
+POISON = 1000.0  # in place of parameters that have been released
+# What PyTorch says, and what it means here.
+_MEANT = {
+    "setStorage": "`unit.full` needs more memory than its storage has. `resize_` takes bytes, here"
+    " `unit.full.nbytes`.",
+    "* worldSize ==": "The gradients of all parts together are not as long as the flat tensor: pad"
+    " to `len(unit.full)`.",
+}
 
 
 # -- checks
@@ -60,6 +69,17 @@ def gathered_again(shard_of, launch_gather, wait, patience, ranks):
             expect(got["late"] < 0.7, f"{told} Use async_op=True, and wait in `wait`.")
             told = f"{where}: after `wait` the gather has not been awaited. Call unit.work.wait()."
             expect(got["waited"], told)
+            told = f"{where}: autograd has recorded the gather. Give it `unit.shard.detach()`."
+            expect(not got["recorded"], told)
+            told = f"{where}: `launch_gather` launches {got['gathers']} gathers. One is enough."
+            expect(got["gathers"] <= 1, told)
+            there, room = got["there"], got["room"]
+            told = f"{where}: after `wait`, `unit.full` has no memory. Release it after its use."
+            expect(there > 0, told)
+            told = f"{where}: the storage of `unit.full` has {there} bytes, but needs {room}."
+            expect(there == room, f"{told} `resize_` takes bytes, here `unit.full.nbytes`.")
+            told = f"{where}: beside `unit.full`, {got['more']} bytes of new tensors remain."
+            expect(got["more"] <= 0, f"{told} Gather into `unit.full` itself.")
             expect.close(got["full"], got["want"], f"{where}: the parameters in `unit.full`")
             told = f"{where}: after `wait`, `unit.work` is still set. It has to be None again."
             expect(got["idle"], told)
@@ -83,6 +103,12 @@ def _expect_shards(shards: Sequence[torch.Tensor], flat: torch.Tensor, size: int
     kept = max(shard.untyped_storage().nbytes() for shard in shards)
     told = f"A shard of {each} numbers keeps {kept} bytes of memory, because it is a view of all"
     expect(kept <= 4 * each, f"{told} numbers. Clone it, so that the other shards can be freed.")
+    own = all(_address(shard) != _address(flat) for shard in shards)
+    expect(own, "The shard lies in the flat tensor's memory. Clone it.")
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 @check.exercise("69.2")
@@ -90,11 +116,12 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
     """A forward and a backward pass, twice. Where a layer computes, its own parameters are there,
     and no others; in the end none are."""
     parts = Parts(shard_of, before, after, _keep, _nothing)
-    left = _run(emptied, parts, release, ranks=1, timeout=patience)[0]
-    told = (
-        f"`release` leaves {left} bytes in the storage of `unit.full`. Zeros need as much memory,"
-    )
-    expect(not left, f"{told} and other tensors keep the storage: resize it to 0.")
+    for rank, got in enumerate(_run(emptied, parts, release, ranks=ranks, timeout=patience)):
+        told = f"rank {rank}: `release` leaves {got['full']} bytes in the storage of `unit.full`."
+        why = "Zeros need as much memory, and other tensors keep the storage: resize it to 0."
+        expect(not got["full"], f"{told} {why}")
+        told = f"rank {rank}: `release` empties the storage of `unit.shard`. The shard must stay."
+        expect(got["shard"], told)
     for size in (ranks, 1):
         for rank, got in enumerate(_run(passes, parts, ranks=size, timeout=patience)):
             where = f"{counted(size, 'rank')}, rank {rank}"
@@ -105,16 +132,17 @@ def only_what_is_used(release, before, after, shard_of, patience, ranks):
                 expect.equal(event.there, [event.layer], told, because=because)
             _expect_released(got, where)
             what = f"{where}: gathers in two forward and two backward passes of 4 layers"
-            expect.equal(len(got["order"]), 16, what)
+            told = f"{what}: {got['gathers']}, where 16 are enough."
+            expect(got["gathers"] <= 16, told)
     left = _run(beside_another, parts, ranks=1, timeout=patience)[0]
     told = "Layers 0 and 1 are gathered, then `after(units, 0, 1)` is called. Layers that are left"
     expect.equal(left, [1], told, because="only the layer that was used is released")
 
 
 @check.exercise("69.3")
-def averaged_in_shards(start, finish, before, after, shard_of, patience, ranks):
+def averaged_in_shards(start, finish, shard_of, patience, ranks):
     """The averages over all ranks, each rank its shard of them; and the full gradients freed."""
-    parts = Parts(shard_of, before, after, start, finish)
+    parts = Parts(shard_of, _gather, _spoil, start, finish)
     for size in (ranks, 1):
         tried = _run(averages, parts, ranks=size, timeout=patience)
         for rank, got in enumerate(tried):
@@ -123,18 +151,39 @@ def averaged_in_shards(start, finish, before, after, shard_of, patience, ranks):
             expect(got["late"] < 0.7, told)
             told = f"{where}: `start` leaves the full gradients, and zeros need as much memory."
             expect(got["freed"], f"{told} Set weights.grad = None.")
-            if size > 1:
-                others = [name for name in got["collectives"] if "reduce_scatter" not in name]
-                told = f"{where}: {others[:1]} was called. A reduce-scatter alone is enough."
-                expect(not others, told)
             for layer, (ours, mean) in enumerate(zip(got["ours"], got["means"], strict=True)):
-                expect(ours is not None, f"{where}: layer {layer}'s shard has no gradient.")
                 slips = {
                     "these are the sums, not the averages": size * mean,
                     "this is the shard of the rank's own gradient": got["own"][layer],
+                    "the sum is divided by the number of ranks twice": mean / size,
+                    "divide by dist.get_world_size(), which is not always 2": size * mean / 2,
+                    "`finish` overwrites `unit.shard.grad`, and adds nothing to it": 1 + mean,
+                    "`finish` leaves `unit.shard.grad` as it was": np.ones_like(mean),
+                    "these are the parameters; `start` needs weights.grad": got["spoilt"][layer],
                 }
                 what = f"{where}: the gradient of layer {layer}'s shard"
                 expect.close(ours, mean, what, rtol=1e-4, atol=1e-6, slips=slips)
+            if size > 1:
+                _expect_one_reduce_scatter(got, where)
+            told = f"{where}: `start` returns nothing, but `finish` gets what it returns."
+            expect(got["returns"], told)
+            told = f"{where}: after `start`, the layer's own gradient tensors are still referenced"
+            expect(not got["referenced"], f"{told}, so they take memory until `finish`.")
+            kept, room = got["kept"]
+            told = f"{where}: the gradient of a shard of {room} bytes keeps {kept} bytes, because"
+            expect(kept <= room, f"{told} it is a view of the full gradients.")
+            told = f"{where}: after `finish`, {got['more']} bytes of full gradients are still"
+            expect(got["more"] <= 0, f"{told} referenced. They must be freed.")
+
+
+def _expect_one_reduce_scatter(got: dict, where: str) -> None:
+    others = [name for name in got["start"] if "reduce_scatter" not in name]
+    told = f"{where}: {others[:1]} was called. A reduce-scatter alone is enough."
+    expect(not others, told)
+    what = f"{where}: reduce-scatters that `start` launches for one layer"
+    expect.equal(len(got["start"]), 1, what)
+    told = f"{where}: `finish` calls {got['finish'][:1]}. It only waits for what `start` launched."
+    expect(not got["finish"], told)
 
 
 @check.exercise("69.4")
@@ -174,8 +223,11 @@ def one_norm_of_all(norm, patience, ranks):
     """The norm of all gradients, as one device has it, on each rank."""
     for size in (ranks, 1):
         for rank, got in enumerate(_run(norms, norm, ranks=size, timeout=patience)):
-            what = f"{counted(size, 'rank')}, rank {rank}: the norm of all gradients"
-            expect.close(got["norm"], got["want"], what, rtol=1e-4, slips=got["wrong"])
+            where = f"{counted(size, 'rank')}, rank {rank}"
+            what = f"{where}: the norm of all gradients"
+            expect.close(got["norm"], got["want"], what, slips=got["wrong"])
+            told = f"{where}: `norm` changes `unit.shard.grad`, which the optimizer still needs."
+            expect(got["unchanged"], told)
 
 
 def _run(function: Callable, *given, ranks: int, timeout: float) -> list[dict]:
@@ -197,15 +249,50 @@ def _expect_released(got: dict, where: str) -> None:
 # -- what the checks try on each rank
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Says what some errors of PyTorch's mean here."""
+    try:
+        yield
+    except RuntimeError as error:
+        meant = [told for phrase, told in _MEANT.items() if phrase in str(error)]
+        if meant:
+            raise LabError(meant[0]) from error
+        raise
+
+
+def _held() -> int:
+    """Bytes of this process's tensors, each storage once."""
+    gc.collect()
+    kinds = (torch.Tensor, torch.nn.Parameter)
+    tensors = [each for each in gc.get_objects() if type(each) in kinds]
+    storages = [each.untyped_storage() for each in tensors]
+    return sum({each.data_ptr(): each.nbytes() for each in storages}.values())
+
+
+def _more(held: int) -> int:
+    """Bytes of tensors beyond `held`. What only Gloo's threads still refer to gets time to go."""
+    for _ in range(30):
+        more = _held() - held
+        if more <= 0:
+            break
+        time.sleep(0.02)
+    return more
+
+
 @launch.in_group()
+@_explained()
 def gathers(shard_of: Callable, launch_gather: Callable, wait: Callable) -> dict:
     """One unit, launched three times and awaited twice."""
     layer = nets.torch_blocks((5, 7))[0].to(world.device())
     want = torch.cat([weights.detach().flatten() for weights in layer.parameters()])
     log = Log()
     unit = Unit(layer, shard_of, 0, log)
-    late = _late(partial(launch_gather, unit))
+    held = _held()
+    with Collectives() as seen:
+        late = _late(partial(launch_gather, unit))
     got = {"late": late, "launched": unit.work is not None, "want": want.cpu().numpy()}
+    got["gathers"] = sum("gather" in name for name in seen.names)
     launch_gather(unit)
     wait(unit)
     launch_gather(unit)
@@ -213,7 +300,10 @@ def gathers(shard_of: Callable, launch_gather: Callable, wait: Callable) -> dict
     got["idle"] = unit.work is None
     got["launches"] = len(log.order)
     got["waited"] = log.waits > 0
-    got["full"] = unit.full[: len(want)].cpu().numpy() if unit.gathered else None
+    got["there"], got["room"] = unit.full.untyped_storage().nbytes(), unit.full.nbytes
+    got["more"] = _more(held + got["there"])
+    got["recorded"] = unit.full.requires_grad
+    got["full"] = unit.full.detach()[: len(want)].cpu().numpy() if unit.gathered else None
     return got
 
 
@@ -246,30 +336,32 @@ def passes(parts: Parts) -> dict:
     """Two forward and backward passes, whose full gradients stay on the rank."""
     layers, inputs, labels = _small()
     net = Sharded(layers, parts)
-    for _ in range(2):
-        for layer in layers:
-            layer.zero_grad()
-        loss = functional.cross_entropy(net(inputs), labels)
-        left = [net.there()]
-        loss.backward()
-        left.append(net.there())
+    with Collectives() as seen:
+        for _ in range(2):
+            for layer in layers:
+                layer.zero_grad()
+            loss = functional.cross_entropy(net(inputs), labels)
+            left = [net.there()]
+            loss.backward()
+            left.append(net.there())
     return {
         "ours": [weights.grad.cpu().numpy() for layer in layers for weights in layer.parameters()],
         "own": [gradient.cpu().numpy() for layer in _alone() for gradient in layer],
         "events": net.log.events,
         "order": net.log.order,
+        "gathers": sum("gather" in name for name in seen.names),
         "left": left,
     }
 
 
 @launch.in_group()
-def emptied(parts: Parts, release: Callable) -> int:
-    """Bytes that `release` leaves in the storage of a layer that was gathered."""
+def emptied(parts: Parts, release: Callable) -> dict[str, int]:
+    """Bytes that `release` leaves in the storages of a layer that was gathered."""
     unit = Sharded(_small()[0], parts).units[0]
     storage = unit.full.untyped_storage()
     storage.resize_(unit.full.nbytes)
     release(unit)
-    return storage.nbytes()
+    return {"full": storage.nbytes(), "shard": unit.shard.untyped_storage().nbytes()}
 
 
 @launch.in_group()
@@ -282,12 +374,25 @@ def beside_another(parts: Parts) -> list[int]:
     return net.there()
 
 
+def _gather(units: Sequence[Unit], i: int, direction: int) -> None:
+    """In place of `before`."""
+    unit = units[i]
+    unit.full.untyped_storage().resize_(unit.full.nbytes)
+    distributed.all_gather_into_tensor(unit.full, unit.shard.detach())
+
+
+def _spoil(units: Sequence[Unit], i: int, direction: int) -> None:
+    """In place of `after`: reading parameters that were released would end the process."""
+    units[i].full.fill_(POISON)
+
+
 @launch.in_group()
+@_explained()
 def averages(parts: Parts) -> dict:
-    """A second backward pass, and its gradients in the shards."""
+    """A second backward pass, before which the shards have other gradients. Then one layer's."""
     layers, inputs, labels = _small()
     net = Sharded(layers, parts)
-    ranks = distributed.get_world_size()
+    rank, ranks = distributed.get_rank(), distributed.get_world_size()
     own = [torch.cat([gradient.flatten() for gradient in layer]) for layer in _alone()]
     means = []
     for gradient in own:
@@ -295,46 +400,77 @@ def averages(parts: Parts) -> dict:
         distributed.all_reduce(mean)
         means.append(mean / ranks)
     for _ in range(2):
-        net.zero_grad()
         functional.cross_entropy(net(inputs), labels).backward()
-    unit = net.units[0]
+        grads = [unit.shard.grad for unit in net.units]
+        for unit in net.units:
+            unit.shard.grad = torch.ones_like(unit.shard)
+    unit = Unit(layers[2], parts.shard_of, 2, Log())
+    _gather([unit], 0, -1)
+    got = _one_layer(unit, parts)
+
+    def shards(flats: Sequence[torch.Tensor]) -> list[np.ndarray]:
+        return [parts.shard_of(flat, rank, ranks).cpu().numpy() for flat in flats]
+
+    got["ours"] = [None if grad is None else grad.cpu().numpy() for grad in grads]
+    got |= {"means": shards(means), "own": shards(own)}
+    got["spoilt"] = shards([torch.full_like(mean, POISON) for mean in means])
+    return got
+
+
+def _one_layer(unit: Unit, parts: Parts) -> dict:
+    """What `start` and `finish` launch, return and keep in memory for one layer."""
+    unit.shard.grad = torch.ones_like(unit.shard)
+    held = _held()
+    gradients = []
     for weights in unit.layer.parameters():
-        weights.grad = torch.ones(weights.shape, device=weights.device)
-    with Collectives() as seen:
+        weights.grad = torch.ones_like(weights)
+        gradients.append(weakref.ref(weights.grad))
+    with Collectives() as launched:
         started = []
         late = _late(lambda: started.append(parts.start(unit)))
-        seen.names = [name for name in seen.names if "barrier" not in name]
     freed = all(weights.grad is None for weights in unit.layer.parameters())
-    grads = [None if unit.shard.grad is None else unit.shard.grad.clone() for unit in net.units]
-    parts.finish(unit, started[0])
-    rank = distributed.get_rank()
+    gc.collect()
+    referenced = any(gradient() is not None for gradient in gradients)
+    returns = started[0] is not None
+    with Collectives() as more:
+        parts.finish(unit, started.pop())
+    kept = unit.shard.grad.untyped_storage().nbytes()
     return {
         "late": late,
         "freed": freed,
-        "collectives": seen.names,
-        "ours": [None if grad is None else grad.cpu().numpy() for grad in grads],
-        "means": [parts.shard_of(mean, rank, ranks).cpu().numpy() for mean in means],
-        "own": [parts.shard_of(gradient, rank, ranks).cpu().numpy() for gradient in own],
+        "referenced": referenced,
+        "start": [name for name in launched.names if "barrier" not in name],
+        "finish": more.names,
+        "returns": returns,
+        "kept": (kept, unit.shard.nbytes),
+        "more": _more(held + kept - unit.shard.nbytes),
     }
 
 
 @launch.in_group()
 def norms(norm: Callable) -> dict:
-    """The norm of known averages, of which each rank has its shards."""
+    """The norm of known averages, of which each rank has its shards. The last rank comes late."""
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
     generator = torch.Generator().manual_seed(5)
-    means = [torch.randn(n, generator=generator).to(world.device()) for n in (42, 64, 63, 24)]
-    units = []
-    for mean in means:
-        own = functional.pad(mean, (0, -len(mean) % ranks)).chunk(ranks)[rank]
-        units.append(SimpleNamespace(shard=torch.nn.Parameter(torch.zeros_like(own))))
-        units[-1].shard.grad = own.clone()
-    wrong = _wrong_norms([unit.shard.grad for unit in units], means)
-    return {
-        "norm": float(norm(units)),
-        "want": float(torch.cat(means).norm()),
-        "wrong": wrong,
-    }
+    units, means = [], []
+    for number, layer in enumerate(_small()[0]):
+        units.append(Unit(layer, _shard, number, Log()))
+        n = sum(weights.numel() for weights in layer.parameters())
+        # The squares of such numbers are too large for 16 bits.
+        means.append(300 * torch.randn(n, generator=generator).to(world.device()))
+        units[-1].shard.grad = _shard(means[-1], rank, ranks)
+    grads = [unit.shard.grad.clone() for unit in units]
+    got = {"want": float(torch.cat(means).norm()), "wrong": _wrong_norms(grads, means)}
+    _late(lambda: got.update(norm=float(norm(units))))
+    got["unchanged"] = all(
+        unit.shard.grad is not None and torch.equal(unit.shard.grad, grad)
+        for unit, grad in zip(units, grads, strict=True)
+    )
+    return got
+
+
+def _shard(flat: torch.Tensor, rank: int, ranks: int) -> torch.Tensor:
+    return functional.pad(flat, (0, -len(flat) % ranks)).chunk(ranks)[rank].clone()
 
 
 def _wrong_norms(grads: Sequence[torch.Tensor], means: Sequence[torch.Tensor]) -> dict[str, float]:
@@ -346,7 +482,10 @@ def _wrong_norms(grads: Sequence[torch.Tensor], means: Sequence[torch.Tensor]) -
     norm, total, *of_layers = values.tolist()
     right = float(everything.norm())
     return {
-        "this is the norm of this rank's shards": float(own.norm()),
+        "this is the norm of this rank's shards: add up over the ranks, and wait for it": float(
+            own.norm()
+        ),
+        "16 bits cannot hold these squares": float("inf"),
         "this is the square of the norm": right**2,
         "norms of parts do not add up, their squares do": norm,
         "norms of layers do not add up, their squares do": sum(float(m.norm()) for m in means),
@@ -604,6 +743,16 @@ _adam = partial(torch.optim.Adam, lr=1e-3)
 _sgd = partial(torch.optim.SGD, lr=0.005)
 
 
+BACKWARD, UPDATE = "lab 69: backward", "lab 69: update"
+
+
+@contextmanager
+def _phase(name: str) -> Iterator[None]:
+    """A part of a step, in what the kit and PyTorch's profiler record."""
+    with profiling.span("phase", name), torch.profiler.record_function(name):
+        yield
+
+
 class Training:
     """A model of one way, its optimizer, and its batch: that of one rank, or of all for ONE."""
 
@@ -623,22 +772,15 @@ class Training:
         """The forward and the backward pass. Returns the loss of this batch."""
         self.optimizer.zero_grad()
         loss = functional.cross_entropy(self.model(self.inputs), self.labels)
-        loss.backward()
+        with _phase(BACKWARD):
+            loss.backward()
         return loss.detach()
 
     def step(self) -> torch.Tensor:
         loss = self.gradients()
-        self.optimizer.step()
+        with _phase(UPDATE):
+            self.optimizer.step()
         return loss
-
-    def held(self) -> int:
-        """Bytes between two steps: parameters, gradients and the optimizer's averages."""
-        states = [each for state in self.optimizer.state.values() for each in state.values()]
-        tensors = self._parameters()
-        tensors += [each.grad for each in tensors if each.grad is not None]
-        tensors += [each for each in states if each.dim() > 0]
-        local = [each.to_local() if hasattr(each, "to_local") else each for each in tensors]
-        return sum(each.nbytes for each in local)
 
     def loss(self) -> float:
         """A step, and the loss of the whole batch before it."""
@@ -678,6 +820,7 @@ def norm_ways(ways: Ways, setting: Setting, norm: Callable) -> dict[str, list[tu
 Interval = tuple[float, float]
 # From its launch to its completion: spans of Gloo's, which makes a reduce-scatter from an
 # allreduce, or kernels of NCCL's.
+_ROWS = {"reduces": "reduce-scatters"}
 _SPANS = {
     "gathers": re.compile(r"^gloo:all_?gather|^ncclDevKernel_AllGather"),
     "reduces": re.compile(r"^gloo:(all_?reduce|reduce_?scatter)|^ncclDevKernel_(All)?Reduce"),
@@ -686,13 +829,14 @@ _SPANS = {
 
 class Traced(NamedTuple):
     """One way on this rank. step: seconds. calls: collectives of a step by name. hidden: share of
-    the gathers' time during which this rank computes. rows: what happens when, in the median step.
-    file: the trace."""
+    the gathers' time during which this rank computes. rows: what happens when, in the median step,
+    whose backward pass begins at `backward`. file: the trace."""
 
     step: timing.Measurement
     calls: dict[str, int]
     hidden: float
     rows: dict[str, list[Interval]]
+    backward: float
     file: Path
 
 
@@ -711,15 +855,37 @@ def _traced(profile: profiling.Profile, file: Path) -> Traced:
         name: [(begin - zero, end - zero) for begin, end in intervals]
         for name, intervals in rows_of(rank.spans[median]).items()
     }
+    backward = next(span.begin - zero for span in rank.spans[median] if span.name == BACKWARD)
     share = hidden / lasts if lasts else 0.0
-    return Traced(profile.step, _calls(profile), share, rows, profile.save(file))
+    return Traced(profile.step, _calls(profile), share, rows, backward, profile.save(file))
 
 
-def lanes_of(traced: Mapping[str, Traced]) -> dict[str, list[Interval]]:
-    """The rows of each way."""
-    return {
-        f"{way}: {name}": spans for way, each in traced.items() for name, spans in each.rows.items()
+@plots.styled
+def draw_traced(traced: Mapping[str, Traced], title: str):
+    """Three rows for each way: what this rank computes, gathers and reduces, and when."""
+    last = max(end for each in traced.values() for row in each.rows.values() for _, end in row)
+    unit, factor = timing.time_unit(last)
+    looks = {
+        name: plots.Look("", color, edge=0.5 if name in _SPANS else 0)
+        for name, color in zip(("computes", *_SPANS), plots.COLORS, strict=False)
     }
+    least = last / 250  # so that short ones can be seen
+    rows = [
+        (
+            f"{way}: {_ROWS.get(name, name)}",
+            {name: [(begin, max(end, begin + least)) for begin, end in row]},
+        )
+        for way, each in traced.items()
+        for name, row in each.rows.items()
+    ]
+    figure = plots.draw_rows(rows, looks, title=title, group=3)
+    (axes,) = figure.axes
+    for place, each in enumerate(traced.values()):
+        at, above = each.backward * factor, 3 * place - 0.5
+        begins = axes.vlines(at, above, above + 3, color=plots.INK, linestyle="--")
+    figure.set_figheight(figure.get_figheight() + 0.3)
+    figure.legend([begins], ["the backward pass begins"], loc="outside lower center")
+    return plots.done(figure, title)
 
 
 def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
@@ -743,17 +909,27 @@ def rows_of(spans: Sequence) -> dict[str, list[Interval]]:
 
 @plots.styled
 def draw_memory(used: dict[str, Memory], title: str):
-    """The bytes of one rank's tensors during a step of each way, and between steps (dashed)."""
-    figure = plots.new_figure(width=9, height=3.4)
+    """The bytes of one rank's tensors in the phases of a step of each way, and between steps."""
+    figure = plots.new_figure(width=9, height=3.6)
     panels = figure.subplots(1, len(used), sharey=True)
+    most = max(max(each.nbytes) for each in used.values()) / 1e6
     for axes, (way, each) in zip(panels, used.items(), strict=True):
-        milliseconds, megabytes = 1e3 * np.array(each.seconds), np.array(each.nbytes) / 1e6
-        axes.step(milliseconds, megabytes, where="post", color=plots.COLORS[0])
-        axes.axhline(megabytes[0], color=plots.INK, linestyle="--", linewidth=1)
-        axes.set(xlabel="ms", ylim=(0, None))
+        # Each phase is drawn with the same width.
+        ends = [0.0, *each.phases, each.seconds[-1]]
+        places, megabytes = np.interp(each.seconds, ends, range(4)), np.array(each.nbytes) / 1e6
+        (curve,) = axes.step(places, megabytes, where="post", color=plots.COLORS[0])
+        between = axes.axhline(megabytes[0], color=plots.INK, linestyle="--", linewidth=1)
+        axes.set(xlim=(0, 3), ylim=(0, 1.08 * most))
+        axes.set_xticks([0.5, 1.5, 2.5], ["forward", "backward", "update"], fontsize=10)
+        axes.tick_params(axis="x", length=0)
+        axes.grid(axis="x", visible=False)
+        for border in (1, 2):
+            axes.axvline(border, color=plots.FAINT, linewidth=1)
         peak = f"{megabytes[0]:.1f} MB, {megabytes.max():.1f} at the peak"
         axes.set_title(f"{way}\n{peak}", fontsize=11)
     panels[0].set_ylabel("MB of tensors")
+    names = ["during a step", "between two steps"]
+    figure.legend([curve, between], names, loc="outside lower center", ncols=2)
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     return plots.done(figure, title)
 
@@ -792,10 +968,12 @@ def _calls(profile: profiling.Profile) -> dict[str, int]:
 
 
 class Memory(NamedTuple):
-    """Of this rank's tensors in one step: seconds since its begin, and the bytes from then on."""
+    """Of this rank's tensors in one step: seconds since its begin, and the bytes from then on.
+    phases: seconds until the backward pass and the update begin."""
 
     seconds: list[float]
     nbytes: list[int]
+    phases: list[float]
 
 
 @launch.in_group()
@@ -808,22 +986,43 @@ _STEP = "lab 69: step"
 _NOISE = re.compile(rb"USDT:")  # two lines of PyTorch's profiler
 
 
+@contextmanager
+def _unhurried(pause: float = 0.003) -> Iterator[None]:
+    """After each wait for a collective, Gloo's threads get time to drop its tensors: the profiler
+    does not see what a thread of theirs releases as the last one."""
+    wait = distributed.Work.wait
+
+    def slowly(work, *given, **named):
+        done = wait(work, *given, **named)
+        time.sleep(pause)
+        return done
+
+    distributed.Work.wait = slowly
+    try:
+        yield
+    finally:
+        distributed.Work.wait = wait
+
+
 def _memory(way: str, parts: Parts | None, setting: Setting) -> Memory:
-    """The profiler knows the size of what it saw allocated, so it runs before the model is made."""
+    """What exists before the third step is counted, and what the step changes is recorded.
+
+    The profiler knows the size of what it saw allocated, so it runs before the model is made.
+    """
     gpu = torch.device(world.device()).type == "cuda"
     kinds = torch.profiler.ProfilerActivity
     activities = [kinds.CPU, kinds.CUDA] if gpu else [kinds.CPU]
-    gc.collect()
+    others = _held()
     profiler = torch.profiler.profile(
         activities=activities,
         profile_memory=True,
         acc_events=True,  # without it PyTorch 2.10 warns
     )
-    with without_lines(_NOISE), profiler:
+    with without_lines(_NOISE), profiler, _unhurried():
         training = Training(way, parts, setting)
         for _ in range(2):
             training.step()
-        gc.collect()  # what building the model left in circles of references
+        nbytes = [_held() - others]
         with torch.profiler.record_function(_STEP):
             training.step()
             if gpu:
@@ -832,25 +1031,28 @@ def _memory(way: str, parts: Parts | None, setting: Setting) -> Memory:
         file = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(file))
         events = json.loads(file.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
-    step = next(event for event in events if event["name"] == _STEP and event["ph"] == "X")
+    notes = [event for event in events if event.get("cat") == "user_annotation"]
+    notes.sort(key=lambda event: event["ts"])
+    spans = {event["name"]: event for event in notes}  # the last of each name
+    step = spans[_STEP]
     of_memory = [event for event in events if event["name"] == "[memory]"]
     changes = [event for event in of_memory if (event["args"]["Device Type"] == 1) == gpu]
     changes.sort(key=lambda event: event["ts"])
     seconds = [0.0]
-    nbytes = [training.held()]
     live: dict[int, int] = {}  # address -> bytes, of what the step has allocated
     for event in changes:
         since = event["ts"] - step["ts"]
         if 0 <= since <= step["dur"]:
             seconds.append(since * 1e-6)
             nbytes.append(nbytes[-1] + _change(event["args"], live))
-    return Memory(seconds, nbytes)
+    phases = [(spans[name]["ts"] - step["ts"]) * 1e-6 for name in (BACKWARD, UPDATE)]
+    return Memory(seconds, nbytes, phases)
 
 
 def _change(event: dict, live: dict[int, int]) -> int:
     """Bytes that an event of the profiler adds to what is allocated.
 
-    It does not see what Gloo's own threads release: that is noticed when the address is used again.
+    What it does not see released is noticed when the address is used again.
     """
     begin, nbytes = event["Addr"], event["Bytes"]
     if nbytes < 0:

@@ -19,6 +19,7 @@ _AFTER = "    release(units[i])"
 _FREED = "    for weights in parameters:\n        weights.grad = None\n"
 _REDUCE = "    return part, dist.reduce_scatter_tensor(part, flat, async_op=True)"
 _AVERAGE = "    unit.shard.grad = part / dist.get_world_size()"
+_FINISH = "    part, work = started\n    work.wait()"
 _TOTAL = "    total = sum(unit.shard.grad.square().sum() for unit in units)"
 _NORM = "    dist.all_reduce(total)\n    return total.sqrt()"
 _NEXT = "    if 0 <= following < len(units):\n        launch_gather(units[following])"
@@ -41,8 +42,29 @@ WRONG = [
     Wrong("69.1", "launched again", _IF, "    if True:", "called three times"),
     Wrong("69.1", "never awaited", _WAIT, "        unit.work = None", "has not been awaited"),
     Wrong("69.1", "the handle is kept", _WAIT, "        unit.work.wait()", "has to be None again"),
-    Wrong("69.1", "no memory", _ROOM, "        pass", "69.1"),
+    Wrong("69.1", "no memory", _ROOM, "        pass", "needs more memory than its storage has"),
+    Wrong("69.1", "numbers, not bytes", "resize_(unit.full.nbytes)", "resize_(len(unit.full))", "`resize_` takes bytes"),
+    Wrong("69.1", "twice the memory", "resize_(unit.full.nbytes)", "resize_(2 * unit.full.nbytes)", "but needs"),
+    Wrong("69.1", "into another tensor", [_GATHER, _WAIT], [
+          "        unit.room = torch.empty(len(unit.full))\n        unit.work = dist.all_gather_into_tensor("
+          "unit.room, unit.shard.detach(), async_op=True)",
+          "        unit.work.wait()\n        unit.full.copy_(unit.room)\n        unit.work = None"],
+          "Gather into `unit.full` itself"),
+    Wrong("69.1", "two gathers", _GATHER,
+          "        dist.all_gather_into_tensor(unit.full, unit.shard.detach(), async_op=True)\n" + _GATHER,
+          "launches 2 gathers"),
+    Wrong("69.1", "no detach", "unit.shard.detach(), async_op=True", "unit.shard, async_op=True",
+          "Give it `unit.shard.detach()`"),
+    Wrong("69.1", "one rank shares", _PADDED, "    if ranks == 1:\n        return flat\n" + _PADDED,
+          "lies in the flat tensor's memory"),
+    Wrong("69.1", "released at once", _WAIT, _WAIT + "\n        unit.full.untyped_storage().resize_(0)",
+          "has no memory"),
     Wrong("69.2", "nothing is released", _RELEASE, "    pass", "in the storage of `unit.full`"),
+    Wrong("69.2", "the shard, too", _RELEASE, _RELEASE + "\n    unit.shard.untyped_storage().resize_(0)",
+          "The shard must stay"),
+    Wrong("69.2", "on one rank", _RELEASE, "    if dist.get_rank() == 0:\n    " + _RELEASE, "rank 1: `release` leaves"),
+    Wrong("69.2", "gathered twice", _BEFORE,
+          _BEFORE + "\n    dist.all_gather_into_tensor(units[i].full, units[i].shard.detach())", "where 16 are enough"),
     Wrong("69.2", "zeros", _RELEASE, "    unit.full.zero_()", "Zeros need as much memory"),
     Wrong("69.2", "detached", _RELEASE, "    unit.full.detach()", "other tensors keep the storage"),
     Wrong("69.2", "another tensor's data", _RELEASE, "    unit.full.data = unit.full.new_empty(0)", "resize it to 0"),
@@ -79,7 +101,33 @@ WRONG = [
           "zeros need as much memory"),
     Wrong("69.3", "full gradients are detached", "        weights.grad = None", "        weights.grad.detach_()",
           "Set weights.grad = None"),
-    Wrong("69.3", "nothing is kept", _AVERAGE, "    part / dist.get_world_size()", "has no gradient"),
+    Wrong("69.3", "nothing is kept", _AVERAGE, "    part / dist.get_world_size()", "as it was"),
+    Wrong("69.3", "all in finish", [_REDUCE, _FINISH], [
+          "    return flat", "    part = torch.empty_like(unit.shard.detach())\n"
+          "    dist.reduce_scatter_tensor(part, started)"], "reduce-scatters that `start` launches"),
+    Wrong("69.3", "an allreduce in finish", [_REDUCE, _FINISH], [
+          "    return flat", "    dist.all_reduce(started)\n"
+          "    part = started.chunk(dist.get_world_size())[dist.get_rank()]"], "reduce-scatters that `start` launches"),
+    Wrong("69.3", "two reduce-scatters", _REDUCE,
+          "    dist.reduce_scatter_tensor(torch.empty_like(part), flat, async_op=True)\n" + _REDUCE, "expected 1, got 2"),
+    Wrong("69.3", "a barrier", _AVERAGE, "    dist.barrier()\n" + _AVERAGE, "It only waits"),
+    Wrong("69.3", "added up", _AVERAGE, "    part /= dist.get_world_size()\n"
+          "    unit.shard.grad = part if unit.shard.grad is None else unit.shard.grad + part", "adds nothing to it"),
+    Wrong("69.3", "a view of all", _AVERAGE, "    part = part.repeat(2) / dist.get_world_size()\n"
+          "    unit.shard.grad = part[: len(unit.shard)]", "a view of the full gradients"),
+    Wrong("69.3", "kept on the unit", _REDUCE, "    unit.flat = flat\n" + _REDUCE, "They must be freed"),
+    Wrong("69.3", "kept until finish", [_FREED, _REDUCE, _FINISH], [
+          "    kept = [weights.grad for weights in parameters]\n" + _FREED,
+          "    return part, dist.reduce_scatter_tensor(part, flat, async_op=True), kept",
+          _FINISH.replace("part, work", "part, work, _")], "still referenced"),
+    Wrong("69.3", "a global", [_REDUCE, _FINISH], [
+          "    global under_way\n"
+          "    under_way = part, dist.reduce_scatter_tensor(part, flat, async_op=True)",
+          _FINISH.replace("started", "under_way")], "`start` returns nothing"),
+    Wrong("69.3", "no padding", "pad(flat, (0, len(unit.full) - len(flat)))", "flat", "pad to `len(unit.full)`"),
+    Wrong("69.3", "the parameters", "weights.grad.flatten()", "weights.detach().flatten()", "These are the parameters"),
+    Wrong("69.3", "divided twice", _REDUCE, "    flat /= dist.get_world_size()\n" + _REDUCE, "twice"),
+    Wrong("69.3", "divided by 2", _AVERAGE, "    unit.shard.grad = part / 2", "not always 2"),
     Wrong("69.4", "the next one first", _PREFETCH + "\n" + _NEXT,
           "    following = i + direction\n" + _NEXT + "\n    launch_gather(units[i])\n    wait(units[i])",
           "own gather is launched before"),
@@ -110,6 +158,12 @@ WRONG = [
     Wrong("69.5", "the norm of shards", "    dist.all_reduce(total)\n", "", "the norm of this rank's shards"),
     Wrong("69.5", "norms added up", _NORM,
           "    total = total.sqrt()\n    dist.all_reduce(total)\n    return total", "their squares do"),
+    Wrong("69.5", "squared in place", ".square()", ".square_()", "changes `unit.shard.grad`"),
+    Wrong("69.5", "freed", _NORM, _NORM.replace(
+          "    return", "    for unit in units:\n        unit.shard.grad = None\n    return"), "still needs"),
+    Wrong("69.5", "16 bits", "grad.square().sum() for unit in units)", "grad.half().square().sum() for unit in units).float()",
+          "16 bits cannot hold"),
+    Wrong("69.5", "not awaited", "dist.all_reduce(total)", "dist.all_reduce(total, async_op=True)", "wait for it"),
     Wrong("69.5", "no root", _NORM, "    dist.all_reduce(total)\n    return total", "the square of the norm"),
 ]
 
@@ -124,12 +178,19 @@ RIGHT = [
     Right("69.1", "by a list of views", _GATHER,
           "        views = list(unit.full.chunk(dist.get_world_size()))\n"
           "        unit.work = dist.all_gather(views, unit.shard.detach(), async_op=True)"),
+    Right("69.2", "gathers by itself", _BEFORE,
+          "    unit = units[i]\n    if not unit.gathered:\n        unit.full.untyped_storage().resize_(unit.full.nbytes)\n"
+          "        dist.all_gather_into_tensor(unit.full, unit.shard.detach(), async_op=True).wait()"),
     Right("69.2", "one storage", _RELEASE,
           "    storage = unit.full.untyped_storage()\n    if storage.nbytes():\n        storage.resize_(0)"),
     Right("69.3", "the average in place", _AVERAGE,
           "    part /= dist.get_world_size()\n    unit.shard.grad = part"),
     Right("69.5", "a tensor of squares", _TOTAL,
           "    total = torch.cat([unit.shard.grad for unit in units]).pow(2).sum()"),
+    Right("69.5", "all gradients gathered", _TOTAL + "\n" + _NORM,
+          "    total = 0\n    for unit in units:\n        flat = torch.empty(len(unit.full))\n"
+          "        dist.all_gather_into_tensor(flat, unit.shard.grad)\n        total += flat.square().sum()\n"
+          "    return total.sqrt()"),
     Right("69.4", "both launched, then awaited", [_PREFETCH, _NEXT], [
         "    launch_gather(units[i])\n    ahead = i + direction",
         "    if ahead in range(len(units)):\n        launch_gather(units[ahead])\n    wait(units[i])"]),

@@ -112,18 +112,34 @@ def trials(
     for all or a list by rank (None: any will do). lengths: values per vector; by default some that
     the ranks share evenly, some that they do not, and fewer than there are ranks. The vectors hold
     whole numbers (float64). machine, ranks_per_node: as in Cluster; the last node may have fewer
-    ranks. what: words for the result.
+    ranks. what: words for the result. Once more for each number of ranks, rank 1 begins late, so
+    that messages of other ranks overtake its own; this run is not among those returned.
     """
     lengths = None if lengths is None else list(lengths)
     runs = {}
     for p in ranks:
+        cluster = Cluster.of(p, ranks_per_node, machine)
+        of_length = {}
         for length in lengths_for(p) if lengths is None else lengths:
             inputs = vectors(p, length)
-            run = _trial(fn, Cluster.of(p, ranks_per_node, machine), inputs, args)
+            run = of_length[p, length] = _trial(fn, cluster, inputs, args)
             run.where += f" and {counted(length, 'value')}"
             run.expect_results(want([vector.copy() for vector in inputs]), what)
-            runs[p, length] = run
+        run = _trial(_late(fn), cluster, inputs, args)
+        run.where += f" and {counted(length, 'value')}, where rank 1 begins late,"
+        run.expect_results(want([vector.copy() for vector in inputs]), what)
+        runs |= of_length
     return runs
+
+
+def _late(fn: Callable) -> Callable:
+    @wraps(fn)
+    def program(comm, vector, *args):
+        if comm.rank == 1:
+            comm.compute(1.0)
+        return fn(comm, vector, *args)
+
+    return program
 
 
 def lengths_for(p: int) -> list[int]:

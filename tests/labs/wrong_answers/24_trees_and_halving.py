@@ -69,6 +69,8 @@ way = pick(len(vector) * vector.itemsize, comm.Get_size())
     WAYS[way](comm=comm, vector=vector)"""),
 ]
 WRONG = [
+    Wrong("24.1", "from any rank, so the next step's message may come first", ", source=partner)\n        vector",
+          ")\n        vector", "where rank 1 begins late"),
     Wrong("24.1", "partner is rank + distance", "seats[me ^ distance]", "seats[(me + distance) % len(seats)]",
           "With 4 ranks and 64 values: deadlock"),
     Wrong("24.1", "Send before Recv: deadlocks for large messages alone",

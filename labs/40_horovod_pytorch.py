@@ -5,13 +5,14 @@
 # A training script for one GPU needs surprisingly few changes to run on hundreds of them. Every
 # process has to find the others, take its own GPU and its own part of each batch, start from the
 # same weights, and average its gradients with those of all other processes before each update.
-# [Horovod](https://horovod.readthedocs.io) reduces these changes to a handful of calls. The difficulty is that the script
-# still runs when one of the calls is missing. The [loss](../labs/GLOSSARY.md#loss) falls, only more slowly, or each GPU
-# silently trains a different model, and you notice it weeks later, when two accuracies are
-# compared.
+# [Horovod](https://horovod.readthedocs.io) reduces these changes to a handful of calls.
 #
-# In this lab we convert the training script of [lab 10](10_train_on_one_device.ipynb) to Horovod, one change at a time. After each
-# change we compare the result with a single process that sees the whole batch, because only this
+# The difficulty is that the script still runs when most of these calls are missing. The [loss](../labs/GLOSSARY.md#loss) falls,
+# only more slowly, or each GPU silently trains a different model, and you notice it weeks later,
+# when two accuracies are compared.
+#
+# In this lab we convert the training script of [lab 10](10_train_on_one_device.ipynb) to Horovod, one change at a time. Then we
+# compare its losses with those of a single process that sees the whole batch, because only this
 # comparison proves that many [ranks](../labs/GLOSSARY.md#rank) compute what one process would compute. At the end we leave the
 # changes out one by one and find out which mistakes stay silent.
 #
@@ -23,7 +24,7 @@
 #
 # *One step of data-parallel training. Only the [allreduce](../labs/GLOSSARY.md#allreduce) in the middle needs the network.*
 #
-# Needs: horovod, torch · Ranks: 4 · Minutes: 75 · Level: beginner · Before: 10, 30
+# Needs: horovod, torch · Ranks: 4 · Minutes: 70 · Level: beginner · Before: 10, 30
 
 # %%
 import horovod.torch as hvd
@@ -157,9 +158,14 @@ print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to 
 #   `torch.cuda.set_device(number)` to make your GPU the current one.
 # - It returns the name of the device, such as `"cuda:1"`.
 #
+# For example, on a node with three ranks and two GPUs, the ranks take `cuda:0`, `cuda:1` and
+# `cuda:0`.
+#
 # **`my_rows(rows)`** picks this rank's images. The argument `rows` is the **global batch**, which
-# is the same array on all ranks. Every rank takes a different part of the same size, and together
-# the parts contain all rows, as in [lab 30](30_average_gradients.ipynb).
+# is the same array on all ranks, so leave it as it is. Every rank takes a different part of the
+# same size, and together the parts contain all rows, as in [lab 30](30_average_gradients.ipynb). For example, two ranks can take
+# `[7, 5]` and `[2, 0]` of the batch `[7, 2, 5, 0]`, or `[7, 2]` and `[5, 0]`. The result is an
+# index, so `images[my_rows(rows)]` must be the images of this rank.
 #
 # 5 lines and 1 line. *(beginner)*
 #
@@ -211,8 +217,8 @@ check("40.1", begin, my_rows)
 #
 # **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
 # takes one step with zero gradients. With weight decay this step changes the weights, so the
-# weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends
-# nothing.)
+# weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing,
+# not even the learning rate.)
 #
 # 2 lines. *(beginner)*
 #
@@ -253,7 +259,11 @@ check("40.2", begin_equal)
 # far per epoch, we multiply the **learning rate** `rate_per_rank`, which fits the images of one
 # rank, by p. (This is a rule of thumb, and [lab 34](34_large_batch.ipynb) examines when it holds.)
 #
-# Use plain SGD without momentum. 2 lines. *(beginner)*
+# For example, let `rate_per_rank` be 0.05, and let the gradients of a weight on four ranks be 1, 2,
+# 3 and 4. Then the learning rate is 0.2 and the mean is 2.5, so on each rank the weight falls by
+# 0.5.
+#
+# Use plain SGD without momentum, for all parameters of `net`. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which learning rate?</summary>
 #
@@ -279,14 +289,18 @@ check("40.3", make_optimizer)
 
 # %% [markdown]
 # ### Exercise 40.4 · Report and save once
-# A rank knows only the loss of its own images. `hvd.allreduce(tensor)` returns the mean of a tensor
-# over the ranks, and all ranks have to call it. Because each call sends messages, we average the
-# losses of a whole run in a single call. It needs a tensor, which you make from a list:
+# **`mean_over_ranks(values)`** averages a list over the ranks, because a rank knows only the loss
+# of its own images. `hvd.allreduce(tensor)` returns the mean of a tensor over the ranks, and all
+# ranks have to call it. Because each call sends messages, we average the losses of a whole run in a
+# single call. It needs a tensor, which you make from a list:
 #
 #     torch.tensor([0.5, 0.25])             # its .tolist() is a list again
 #
-# If several ranks write the same file at the same time, they can corrupt it. All ranks have the
-# same network, so it is enough that one of *all* ranks writes the file: rank 0. Use
+# If another rank has `[1.5, 0.75]`, both ranks get `[1.0, 0.5]`.
+#
+# **`save(net, optimizer, path)`** writes a file, and overwrites the file of an earlier call. If
+# several ranks write the same file at the same time, they can corrupt it. All ranks have the same
+# network, so it is enough that one of *all* ranks writes the file: rank 0. Use
 # `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
 # `state_dict()`, and under `"optimizer"` the optimizer's.
 #
@@ -328,7 +342,7 @@ check("40.4", mean_over_ranks, save)
 # 1. The optimizer is the one for all ranks. After it has been created, all ranks begin equal.
 # 2. The global batch has `images_per_rank` images *for each rank*.
 # 3. In its step, a rank uses only its own rows of each global batch.
-# 4. After the last step, save to `path`, and return the losses, averaged over the ranks.
+# 4. After the last step, save to `path`. All ranks return the losses, averaged over the ranks.
 #
 # Use the three **arguments** `optimize`, `start` and `part`, whose defaults are `make_optimizer`,
 # `begin_equal` and `my_rows`. In this way we can later leave out a piece by passing another
@@ -431,9 +445,9 @@ predict(
 
 # %% [markdown]
 # ### Measure
-# All six runs use the same ranks, one run after another, and then we measure the time of a step.
-# This takes about 15 s. In the code you need to read only the loop over `WAYS`. The table has a row
-# for each run and three columns:
+# All six runs use the same ranks, one run after another, and then we measure the time of a step for
+# the optional part at the end. This takes about 15 s. In the code you need to read only the loop
+# over `WAYS`. The table has a row for each run and three columns:
 #
 # - *last loss*: the mean loss of the last step.
 # - *off one process*: the largest relative difference of a step's loss from the loss of one process
@@ -516,10 +530,13 @@ plots.loss(
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
 #   for the last bits. This agreement is the proof.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
-#   equal, but they do not make different networks equal.
-# - *first_rows*: there is one network, and its loss looks right, although it varies more from step
-#   to step. But all ranks compute the same gradients, so four ranks do the work of one and leave
-#   three quarters of each global batch unused.
+#   equal, but they do not make different networks equal. The loss falls slowly, because with p
+#   ranks only 1/p of each update comes from the gradient of the rank's own network. The curve is
+#   therefore close to that of *rate_of_one_rank*.
+# - *first_rows*: there is one network, and its loss looks right. (The last loss can even be the
+#   lowest of all, because a loss of 32 images varies more from step to step than one of 128.) But
+#   all ranks compute the same gradients, so four ranks do the work of one and leave three quarters
+#   of each global batch unused.
 # - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
 #   loss falls nevertheless.
 # - *rate_of_one_rank*: there is one network, trained on the right images. This run is not wrong,
@@ -528,28 +545,15 @@ plots.loss(
 # - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
 #   is p times the mean, and the learning rate is divided by p, so each update is the same.
 #
+# In the plot, the curves of *one process*, *complete* and *sum_at_rate_of_one* coincide. Those of
+# *first_rows* and *own_gradients* come so close to them that they alone do not show a mistake.
+#
 # A falling loss therefore proves nothing. Which two numbers would you check in your own script?
 # <details><summary>Answer</summary>
 #
 # The first is the number of different networks, for instance from the ranks' sums of weights. It
 # reveals a missing [broadcast](../labs/GLOSSARY.md#broadcast) and a missing average. The second is the loss of one process with the
 # same global batches and the learning rate that you want for them. It reveals the other mistakes.
-# </details>
-#
-# ### What your own script needs in addition
-#
-# <details><summary>A list to come back to</summary>
-#
-# - **PyTorch's data loader**:
-#   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
-#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, because otherwise the order
-#   never changes.
-# - **Gradient clipping**: the mean exists only after communication has completed, which is normally
-#   inside `step`. Call `optimizer.synchronize()` first, then clip, then
-#   `with optimizer.skip_synchronize(): optimizer.step()`.
-# - **Another library**: Horovod's last release is from 2023. `torch.distributed` offers the same
-#   operations: `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for the broadcast
-#   and the mean, and `all_reduce`, which adds.
 # </details>
 #
 # ### What you take away
@@ -562,7 +566,20 @@ plots.loss(
 #   [lab 50](50_strong_and_weak_scaling.ipynb) measures how the training scales.
 #
 # ## Going further (optional)
-# These two parts are not included in the minutes above.
+# These three parts take about 1, 3 and 5 minutes, which are not included in the minutes above.
+#
+# ### What your own script needs in addition
+# - **PyTorch's data loader**:
+#   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
+#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, because otherwise the order
+#   never changes.
+# - **Gradient clipping**: the mean exists only after communication has completed, which is normally
+#   inside `step`. Call `optimizer.synchronize()` first, then clip, then
+#   `with optimizer.skip_synchronize(): optimizer.step()`.
+# - **Another library**: Horovod's last release is from 2023. `torch.distributed` offers the same
+#   operations: `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for the broadcast
+#   of the network and the mean of the gradients, and `all_reduce`, which adds. None of them sends
+#   the state of the optimizer.
 #
 # ### The time of a step
 # How long does a step of all ranks take, compared with one process that computes all of the images
@@ -583,12 +600,14 @@ else:
 
 
 # %% [markdown]
-# **Explain.** You should see that the ranks take several times longer. This network computes for
-# less than a millisecond, while Horovod's background thread wakes up only once per millisecond (its
-# *[cycle time](../labs/GLOSSARY.md#cycle-time)*) to look for gradients that are ready. Then the messages follow, and with fewer cores
-# than ranks, the ranks also have to take turns. These two numbers do not show which of the effects
-# costs most. More ranks only pay off for a network that computes for longer, as in labs [41](41_horovod_tensorflow.ipynb), [46](46_three_libraries.ipynb) and
-# [50](50_strong_and_weak_scaling.ipynb).
+# **Explain.** On a machine without other work, you should see that the ranks take several times
+# longer. In our reference run on two cores, the step took 0.4 ms in one process and 3.1 ms on four
+# ranks. This network computes for less than a millisecond, while Horovod's background thread wakes
+# up only once per millisecond (its *[cycle time](../labs/GLOSSARY.md#cycle-time)*) to look for gradients that are ready. Then the
+# messages follow, and with fewer cores than ranks, the ranks also have to take turns.
+#
+# These two numbers do not show which of the effects costs most. More ranks only pay off for a
+# network that computes for longer, as in labs [41](41_horovod_tensorflow.ipynb), [46](46_three_libraries.ipynb) and [50](50_strong_and_weak_scaling.ipynb).
 #
 # ### On GPUs: your script with a real workload
 # This part takes about a minute on GPUs. On a CPU the cell after next prints one sentence.
@@ -633,8 +652,8 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # **Explain.** Horovod averages a gradient while the [backward pass](../labs/GLOSSARY.md#backward-pass) still computes the next ones.
-# With NCCL on the GPUs of one node, the control should therefore take nearly as long as the step
-# with Horovod. If communication takes a large share of the time, look at `device` and `library` in
+# With NCCL on the GPUs of one node, the control can therefore take nearly as long as the step with
+# Horovod. If communication takes a large share of the time, look at `device` and `library` in
 # the record. A build of Horovod that does not accept GPU memory copies everything through the
 # host's memory, or even computes there. Labs [43](43_horovod_nccl2.ipynb) and [46](46_three_libraries.ipynb) compare the builds.
 #

@@ -22,7 +22,7 @@
 # labels, the backward pass computes a gradient for every weight, and the update changes the
 # weights.*
 #
-# Needs: torch · Ranks: 1 · Minutes: 70 · Level: beginner · Before: 01
+# Needs: torch · Ranks: 1 · Minutes: 65 · Level: beginner · Before: 01
 
 # %%
 from functools import partial
@@ -43,6 +43,7 @@ from labkit import (
     workloads,
     world,
 )
+from support import lab10
 
 lab.start("10_train_on_one_device")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
@@ -82,8 +83,9 @@ plots.images(
 # high probability to a wrong one. The loss of a batch is the *mean* over its images.
 #
 # Here is an example with three classes. The logits (2, 0, 0) have the exponentials 7.39, 1 and 1,
-# so the probabilities are 0.79, 0.11 and 0.11. If the label is 0, the loss is −log 0.79 = 0.24. If
-# the label is 1, the loss is −log 0.11 = 2.2.
+# so the probabilities are 0.787, 0.1065 and 0.1065. If the label is 0, the loss is −log 0.787 =
+# 0.24. If the label is 1, the loss is −log 0.1065 = 2.24. A batch of two images with these logits
+# and the labels 0 and 1 has the loss (0.24 + 2.24) / 2 = 1.24.
 #
 # ### Predict
 # A network that has learned nothing gives each of the ten digits the same probability. What is its
@@ -98,14 +100,15 @@ predict("10.1", loss_knowing_nothing=2.3)  # a number
 #
 # A row of `logits` belongs to an image and a column to a digit. Sums along a row have `axis=1`, and
 # `keepdims=True` keeps the shape (images, 1). The expression `a[np.arange(n), labels]` picks the
-# entry `labels[i]` from each row i.
+# entry `labels[i]` from each row i. From the rows (5, 6) and (7, 8), for example, the labels 1 and
+# 0 pick 6 and 7.
 #
 # The function must also work for logits of 1,000, although `np.exp(1000)` is infinite. Two changes
 # make this possible:
 #
 # - The probabilities do not change if you subtract the same number from all logits of an image. So
-#   subtract the largest logit of each row, `logits.max(axis=1, keepdims=True)`, and call the result
-#   z.
+#   subtract the largest logit of each row, `logits.max(axis=1, keepdims=True)`, and use the result
+#   as z.
 # - Since log(exp(z) / sum) equals z − log(sum), you can avoid computing log(0).
 #
 # <details><summary>Hint 1: which sum?</summary>
@@ -157,7 +160,7 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # derivative is `p - y`.
 #
 # For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
-# derivative is (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
+# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
 # others become smaller.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
@@ -188,8 +191,14 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 #
 # ### Exercise 10.2 · One SGD step by hand
 # For one layer, change weights and bias **in place**, so that the caller's arrays change. The
-# function computes the logits and p itself, because your `cross_entropy` returns only the loss. It
-# returns nothing. About seven lines. *(intermediate)*
+# function computes the logits and p itself, because your `cross_entropy` returns only the loss. As
+# in 10.1, logits of 1,000 must not overflow. The function returns nothing. About seven lines.
+# *(intermediate)*
+#
+# Here is an example with two pixels and three classes. Let the batch be the single image (1, 0.5)
+# with the derivative d = (0.79, −0.89, 0.11) from above. The gradient of the weights is a (2, 3)
+# matrix with the rows 1 · d and 0.5 · d, and the gradient of the bias is d. With a learning rate of
+# 0.1, the step changes the bias by (−0.079, 0.089, −0.011).
 #
 # <details><summary>Hint 1: in place</summary>
 #
@@ -223,8 +232,9 @@ check("10.2", sgd_step)
 
 # %% [markdown]
 # The check used **finite differences**, which need no formula: it changed one weight a little and
-# observed how much the loss changed. This requires two evaluations of the loss for each weight, so
-# it is never used for training.
+# observed how much the loss changed. This requires two evaluations of the loss for each weight. A
+# step with the 650 weights and biases of this layer would have 1,300 evaluations, so we use finite
+# differences only to check a formula.
 #
 # Now we train this one layer with your two functions, once for each seed.
 
@@ -254,6 +264,10 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
     )
 
 # %% [markdown]
+# **Explain.** One layer should get about nine of ten test digits right. The seeds differ here only
+# in the order of the images, because all weights begin at 0, so their results differ by a few
+# images.
+#
 # ## The same in PyTorch, with three layers
 # A layer computes weighted sums. Weighted sums of weighted sums are again weighted sums, so two
 # layers alone would be no better than one. **ReLU** (rectified linear unit) between them prevents
@@ -283,9 +297,11 @@ print(new_net())
 # ### The training step
 # The *forward pass* computes the logits from the images, and PyTorch records its operations.
 # `loss.backward()` processes this record in reverse (**autograd**) and *adds* the gradient of every
-# weight to the weight's `.grad`. An **optimizer** such as
-# `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights: `optimizer.zero_grad()` clears all
-# `.grad`, and `optimizer.step()` updates all weights.
+# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of the
+# next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
+#
+# An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights:
+# `optimizer.zero_grad()` clears all `.grad`, and `optimizer.step()` updates all weights.
 #
 # `F.cross_entropy(logits, labels)` is your function from 10.1, with softmax and mean included. It
 # returns a tensor, which `.item()` converts to a plain number.
@@ -339,8 +355,8 @@ check("10.3", train_step)
 
 # %% [markdown]
 # ### Measure
-# To find out where the time of a step goes, we time five calls. Each does one thing more than the
-# call before it:
+# To find out where the time of a step goes, we time five calls. Each does more than the call before
+# it:
 #
 # 1. the forward pass without a record, which is called **inference**, because the network is used
 #    and not trained;
@@ -352,8 +368,9 @@ check("10.3", train_step)
 # `timing.in_turns(calls)` lets the calls take turns, as `timing.ratio` in lab 01 does with two
 # calls. The table has a row for each call: its time, and how much longer it takes than the call
 # before it. In the fourth row, for example, the last number is the time of clearing and the
-# backward pass alone. Below the table is a control, a step with a single image, which has almost no
-# arithmetic.
+# backward pass alone.
+#
+# Below the table is a control, a step with a single image, which has almost no arithmetic.
 
 # %%
 images = train_x[:batch]
@@ -380,17 +397,13 @@ calls = {
     "update": lambda: train_step(net, optimizer, images, labels),
 }
 until = timing.in_turns(calls, device=device, repeat=50)
-parts = {}  # what each call takes longer than the one before it, run by run, in µs
-before = 0.0
-print("the call adds       it takes    longer by")
-for name, seconds in until.items():
-    parts[name] = np.maximum(0, 1e6 * (seconds.samples - before))
-    before = seconds.samples
-    print(f"{name:15}  {1e6 * seconds.median:8.0f} µs  {np.median(parts[name]):8.0f} µs")
+parts = lab10.print_parts(until)  # what each call takes longer than the one before it, in µs
 one_image = timing.measure(
     lambda: train_step(net, optimizer, images[:1], labels[:1]), device=device
 )
 print(f"a step with 1 image: {one_image}")
+share = one_image.median / until["update"].median
+print(f"This is {share:.0%} of the time of a step with {batch} images.")
 
 # %%
 plots.bars(
@@ -410,49 +423,59 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 
 # %% [markdown]
 # **Explain.** The forward pass has 17,024 multiply-adds and the backward pass 25,856, so the
-# arithmetic predicts 1.5. The measured ratio compares times, and you should see a larger one, up to
-# slightly more than 2. The reason is that every call has a fixed overhead, and clearing and the
-# backward pass consist of more calls than the forward pass with the loss.
+# arithmetic predicts 1.5. The measured ratio compares times, and with 128 images you should see a
+# larger one, up to slightly more than 2. A likely reason is that every call has a fixed overhead
+# (lab 12), and that clearing and the backward pass consist of more calls than the forward pass with
+# the loss.
 #
 # A training step takes several times as long as inference, of which arithmetic explains a factor of
 # (17,024 + 25,856) / 17,024 = 2.5. The bar shows the remaining parts: the loss, the update, and the
-# recording, which may be too small to see. Each part is a difference of two times, so it has the
-# noise of both. The lines on the bar show its interquartile range.
+# recording, which may be too small to see.
+#
+# Each part of the bar is a difference of two times, so it has the noise of both. A negative
+# difference counts as 0, so the height of the bar can differ a little from the time of a step. The
+# lines on the bar show the interquartile range.
 #
 # How much of the step is overhead? The step with one image has a 128th of the arithmetic and still
 # takes a large part of the time of the whole step. On a GPU both may even take equally long,
-# because a GPU computes this little almost at once. A larger batch shares the overhead among more
-# images, so it raises the **throughput** (images per second), while each image has to wait for its
-# batch (its **latency**). For training the throughput matters, because no single image is urgent.
+# because a GPU computes this little almost at once.
+#
+# A larger batch shares the overhead among more images, so it raises the **throughput** (images per
+# second), while each image has to wait for its batch (its **latency**). For training the throughput
+# matters, because no single image is urgent.
 #
 # ### Train
 # Now we train the three layers with your step, once for each seed, and compare the loss with that
 # of the one layer.
 
+
 # %%
-trained = []
-curves = []
-for seed in seeds:
+def train_with(rate, seed):
+    """Train three layers with this rate. Returns the loss of every step, and the net."""
     net = new_net(seed)
-    optimizer = torch.optim.SGD(net.parameters(), lr=learning_rate)
+    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
     losses = []
     for epoch in range(epochs):
         for rows in data.batches(len(train_x), batch, epoch, seed):
             losses.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
-    trained.append(net)
-    curves.append(losses)
+    return losses, net
+
+
+trained = [train_with(learning_rate, seed) for seed in seeds]
 
 # %%
-title = f"Three layers reach a lower loss in as many steps (seed {seeds[0]})"
-both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": curves[0]}
+title = f"The loss of each step, seed {seeds[0]}"
+both = {"one layer, by hand": by_hand[0][0], "three layers, PyTorch": trained[0][0]}
 plots.loss(both, title=title, name="loss")
 
 # %% [markdown]
 # **Explain.** Both curves fall fast at first and then slowly, and they jump because each step has
-# another batch. One layer begins at 2.30, because its weights were 0, so it gave all digits the
-# same probability. Three layers begin at a higher loss: their initial weights are not 0, so the
-# network prefers some digits before it has learned which are right. They end at a lower loss. (One
-# layer might reach the same loss with more steps, which these curves do not show.)
+# another batch.
+#
+# One layer begins at 2.30, because its weights were 0, so it gave all digits the same probability.
+# Three layers begin at a higher loss: their initial weights are not 0, so the network prefers some
+# digits before it has learned which are right. They end at a lower loss. (One layer might reach the
+# same loss with more steps, which these curves do not show.)
 #
 # The next exercise shows, with all seeds, whether a lower *training* loss also means that more test
 # digits are right.
@@ -467,7 +490,7 @@ plots.loss(both, title=title, name="loss")
 # - Some layers behave differently in training. For example, **dropout** sets a random part of its
 #   input to 0. So switch the network to evaluation mode with `net.eval()`, and afterwards restore
 #   the mode that it had: `net.training` is the mode (True in training), and `net.train(True)` or
-#   `net.train(False)` sets it.
+#   `net.train(False)` sets it for the network and all its layers.
 # - No gradient is needed, so switch off the recording with `with torch.inference_mode():`, and call
 #   the network only once.
 #
@@ -500,27 +523,26 @@ def accuracy(net, images, labels) -> float:
 check("10.4", accuracy)
 
 # %%
-shares = {"one layer": [], "three layers": []}
-for seed, net, (_, share) in zip(seeds, trained, by_hand, strict=True):
-    shares["one layer"].append(100 * share)
-    shares["three layers"].append(100 * accuracy(net, test_x, test_y))
-    print(
-        f"seed {seed}: one layer {share:.1%}, three layers {accuracy(net, test_x, test_y):.1%}"
-        " right"
-    )
-bars = {name: {"": values} for name, values in shares.items()}
-record.add("accuracy", unit="%", one_layer=shares["one layer"], three_layers=shares["three layers"])
+right = {"one layer": [], "three layers": []}  # in percent
+for seed, (_, net), (_, share) in zip(seeds, trained, by_hand, strict=True):
+    shares = (share, accuracy(net, test_x, test_y))
+    print(f"seed {seed}: one layer {shares[0]:.1%}, three layers {shares[1]:.1%} right")
+    for values, share in zip(right.values(), shares, strict=True):
+        values.append(100 * share)
+record.add("accuracy", unit="%", one_layer=right["one layer"], three_layers=right["three layers"])
 plots.bars(
-    bars,
-    ylabel="test digits right (%)",
-    title="Three layers get more test digits right after as many steps",
+    {name: {"": 100 - np.array(values)} for name, values in right.items()},
+    ylabel="test digits wrong (%)",
+    title=f"Errors after {len(trained[0][0])} steps",
     name="accuracy",
 )
 
 # %% [markdown]
 # **Explain.** With each seed, three layers should get more of the 261 test digits right than one
-# layer. One image is 0.4 %, and the results of different seeds differ by a few images. If the two
-# ranges overlap, for example after only a few epochs, these runs do not show a difference.
+# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars show
+# the share of *wrong* digits, in which the difference is easier to see: the median of the seeds,
+# with the interquartile range as a line. If the printed shares of one layer and of three layers
+# overlap, for example after only a few epochs, these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
@@ -552,21 +574,10 @@ plots.bars(
 # long, so that it knows nothing? (You computed it in 10.1.)
 
 # %%
-predict("10.3", steps_of_full_rate=1.2, loss_spoilt=2.3)  # two numbers
+predict("10.3", steps_of_full_rate=1.2, loss_spoiled=2.3)  # two numbers
 
 
 # %%
-def train_with(rate, seed):
-    """Train three layers with this rate. Returns the loss of every step, and the net."""
-    net = new_net(seed)
-    optimizer = torch.optim.SGD(net.parameters(), lr=rate)
-    losses = []
-    for epoch in range(epochs):
-        for rows in data.batches(len(train_x), batch, epoch, seed):
-            losses.append(train_step(net, optimizer, train_x[rows], train_y[rows]))
-    return losses, net
-
-
 def last_epoch(losses):
     """The mean loss of the last epoch's steps."""
     return float(np.mean(losses[-len(losses) // epochs :]))
@@ -579,28 +590,30 @@ def silent_units(net):
 
 
 # %%
-curves_of = {}
-for name, factor in {"too low, a hundredth": 0.01, "right": 1, "too high, ten times": 10}.items():
+curves = {}
+for name, factor in {"too low": 0.01, "right": 1, "too high": 10}.items():
     losses, net = train_with(factor * learning_rate, seeds[0])
-    curves_of[name] = losses
+    curves[f"{name}: {factor * learning_rate:g}"] = losses
     ends = f"{losses[0]:.2f} at first, {max(losses):.2f} at most, {last_epoch(losses):.2f} at last"
-    print(f"{name:20} loss {ends}; {silent_units(net)} of 64 units are silent")
-plots.loss(curves_of, title="Too low crawls, too high leaps", name="three rates")
-low, right, high = curves_of.values()
+    print(f"{name:8}  loss {ends}; {silent_units(net)} of 64 units are silent")
+plots.loss(curves, title="The loss with three learning rates", name="three rates")
+low, right, high = curves.values()
 steps = next((step for step, loss in enumerate(right) if loss <= last_epoch(low)), len(right))
-predict.compare("10.3", steps_of_full_rate=steps, loss_spoilt=last_epoch(high))
+predict.compare("10.3", steps_of_full_rate=steps, loss_spoiled=last_epoch(high))
 
 # %% [markdown]
 # **Explain.** You should see three curves.
 #
-# *Too low* falls slowly and steadily. Its only disadvantage is time: 120 steps of a hundredth
-# amount to 1.2 full steps, so the full rate reaches the same loss after one or two steps.
+# *Too low* falls slowly, with the noise of the batches. Its only disadvantage is time: 120 steps of
+# a hundredth amount to 1.2 full steps, so the full rate reaches the same loss after one or two
+# steps.
 #
-# *Too high* jumps up at once and ends near 2.3, which is the loss of a network that knows nothing.
-# The printed lines show why it does not recover. The long steps have moved the weights so far that
-# most units of layer 2 are silent, which means that ReLU returns 0 for every image. A silent unit
-# passes no gradient, so it remains silent. (You might see fewer silent units and a loss that still
-# jumps, if the run has not reached that state yet.)
+# *Too high* jumps up within the first steps and ends near 2.3, which is the loss of a network that
+# knows nothing. The printed lines show why it does not recover. The long steps have moved the
+# weights so far that most units of layer 2 are silent, which means that ReLU returns 0 for every
+# test image. Where a unit is also 0 for every image of a batch, it passes no gradient, so it
+# remains silent. (You might see fewer silent units and a loss that still jumps, if the run has not
+# reached that state yet.)
 #
 # Which learning rate is the highest that still works? The next cell trains with more rates, each
 # with every seed, which takes a few seconds.
@@ -612,14 +625,16 @@ for factor in (0.01, 0.03, 0.1, 0.3, 1, 3, 10):
     at_the_end[rate] = [last_epoch(train_with(rate, seed)[0]) for seed in seeds]
     record.add("rate", rate=rate, loss=at_the_end[rate])
 axes = {"xlabel": "learning rate", "ylabel": "loss of the last epoch", "logx": True}
-plots.lines({"": at_the_end}, title="The higher the better, up to a cliff", **axes, name="rates")
+plots.lines({"": at_the_end}, title="The loss after training with each rate", **axes, name="rates")
 
 # %% [markdown]
-# **Explain.** From low to high rates you should see the loss fall, until it rises steeply within a
-# factor of three, where nothing is learned any more. In practice one searches for this limit and
-# stays well below it, because it is not the same for each seed, network and batch size. If the loss
-# of your own run falls very slowly, the rate is too low; if it jumps up and stays near ln 10 (with
-# ten classes), the rate is too high.
+# **Explain.** From low to high rates you should see the loss fall, until it rises steeply between
+# the last two rates, 0.6 and 2. At 2, nothing is learned any more. A point is the median of the
+# seeds, and its line, which is often shorter than the point, the interquartile range.
+#
+# In practice one searches for this limit and stays well below it, because it is not the same for
+# each seed, network and batch size. If the loss of your own run falls very slowly, the rate is too
+# low; if it jumps up and stays near ln 10 (with ten classes), the rate is too high.
 #
 # If four ranks *add up* their gradients instead of averaging them, their steps are four times as
 # long. Is that too long here?

@@ -8,12 +8,12 @@
 # stays the same. In our model of VGG-16 on 128 GPUs, a plain tree spends half of the training time
 # on broadcasts. Today, most data-parallel jobs still broadcast their parameters once, at the start.
 #
-# In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain with
-# which MVAPICH2-GDR made this kind of training practical. First we write scatter-allgather and the
-# chain, which cut the vector into chunks, and find the best number of chunks. Then we compare five
-# broadcasts on a modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Three
-# optional last parts (about 10 minutes more) ask how sure the result is, run the broadcasts on real
-# ranks, and compare with published gains.
+# In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain that
+# MVAPICH2-GDR uses for deep learning. First we write scatter-allgather and the chain, which cut the
+# vector into chunks, and find the best number of chunks. Then we compare five broadcasts on a
+# modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Three optional last
+# parts (about 10 minutes more) ask how sure the result is, run the broadcasts on real ranks, and
+# compare with published gains.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
 # (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
@@ -84,7 +84,8 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
 # rank, and then all ranks **allgather** them around a ring, as in [lab 21](21_collectives.ipynb): each rank begins with its
 # own chunk and passes on to the right what has just arrived from the left. This is known as van de
-# Geijn's algorithm, and MPI libraries use it for long vectors.
+# Geijn's algorithm, and MPI libraries use it for long vectors. (They often scatter along a tree.
+# Here the root sends every chunk itself, which takes more messages, but no more bytes.)
 #
 # With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more, so together
 # they take 1.5 nβ, while the tree takes 2 nβ. With p ranks they take 2(p − 1)/p nβ, which is always

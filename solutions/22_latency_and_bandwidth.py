@@ -26,7 +26,7 @@
 # *Left: in the latency test one message is in flight at any time. Right: in the bandwidth test rank
 # 0 starts many messages without waiting, and rank 1 replies when all of them have arrived.*
 #
-# Needs: mpi · Ranks: 2 · Minutes: 75 · Level: beginner · Before: 01, 20, 21
+# Needs: mpi · Ranks: 2 · Minutes: 70 · Level: beginner · Before: 01, 20, 21
 
 # %%
 import numpy as np
@@ -74,7 +74,8 @@ predict("22.1", empty_message_us=1.5)
 # Play `skip + rounds` rounds. The first `skip` rounds are a warm-up that opens connections and
 # fills caches, so they do not count, and the `rounds` after them do. Return the **median** of the
 # halves, which a few interrupted rounds hardly change (lab 01), and the list of all halves in the
-# order of the rounds.
+# order of the rounds. For example, with `skip=1` and `rounds=3`, let the rounds take 90, 4, 60 and
+# 6 µs. The halves that count are 2, 30 and 3 µs, and their median is 3 µs.
 #
 # Take the time only from `clock()`. The check first runs your function on ranks of the *virtual
 # cluster*, a simulator that comes with these labs (lab 23 describes it). Its clock follows a rule,
@@ -122,8 +123,10 @@ check("22.1", latency)
 # ### Measure: how long does a message take here?
 # The next cell runs your function for sizes from 0 bytes to 16 MiB, on two ranks of this machine,
 # and also between nodes if the job has several. It prints your median for each size and plots it
-# beside the mean of the same rounds. A third curve comes from `python -m mpi4py.bench pingpong` on
-# the same ranks. This takes about 15 s.
+# beside the mean of the same rounds. A third curve is the mean that
+# `python -m mpi4py.bench pingpong` measures on the same ranks. The left half of the plot shows
+# times, the right half bandwidths. The bars reach from the first to the third quartile of the
+# rounds. This takes about 15 s.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
@@ -145,15 +148,16 @@ predict.compare("22.1", empty_message_us=typical[0])
 
 # %% [markdown]
 # **Explain.** You should see two parts. For short messages, on the left, the time hardly depends on
-# the size. For long messages, on the right, it doubles with the size. Wide bars mean that other
-# programs were running, in which case you should run the cell again before you quote a number.
+# the size. For long messages, on the right, it nearly doubles with the size. If bars are wide, or
+# if the curve jumps up and down between neighboring sizes, other programs were probably running. In
+# that case, run the cell again before you quote a number.
 #
 # Why might mpi4py's mean lie above your median?
 # <details><summary>Answer</summary>
 #
-# Both programs time the same round. An interruption can only make a round longer, and each long
-# round raises the mean but hardly changes the median. The mean of your own rounds is the control,
-# and it should lie above your median as well.
+# Both programs time each round by itself. An interruption can only make a round longer, and each
+# long round raises the mean but hardly changes the median. The mean of your own rounds is the
+# control, because it comes from the same rounds as your median and should lie above it as well.
 # </details>
 
 # %% [markdown]
@@ -163,9 +167,9 @@ predict.compare("22.1", empty_message_us=typical[0])
 # directly after the other.
 #
 # For example, suppose that a message needs 2 µs to arrive, of which its bytes occupy the link for
-# only 0.1 µs. A ping-pong then transfers one message every 2 µs. If the sender does not wait, 64
-# messages take about 64 · 0.1 + 1.9 = 8.3 µs. With a reply of 2 µs at the end, which the test below
-# needs, these are 10.3 µs in place of 128, so each message is about 12 times as fast.
+# only 0.1 µs. A ping-pong then transfers one message every 2 µs, and 64 messages in 128 µs. If the
+# sender does not wait, the 64 messages take only about 64 · 0.1 + 1.9 = 8.3 µs. A reply of 2 µs at
+# the end, which the test below needs, makes this 10.3 µs, so the rate is about 12 times as high.
 #
 # For this reason a round of the bandwidth test sends a whole *window* of messages:
 #
@@ -230,39 +234,30 @@ check("22.2", bandwidth)
 
 # %% [markdown]
 # ### Measure: one message or many?
-# Now we compare a window of 64 messages with the ping-pong from above. As a control, the same
-# window runs once more with all messages received into one row of `inbox`. In the right half of the
-# plot, a higher curve is a higher rate. Together with the next cell, this takes about 15 s.
-
+# Now we compare a window of 64 messages with the ping-pong from above. The left half of the plot
+# shows the time per message. This takes about 5 s.
 
 # %%
-def into_one_row(comm, *positional, **named):
-    """Your `bandwidth`, with all messages received into the first row of `inbox`."""
-    return bandwidth(lab22.OneRow(comm), *positional, **named)
-
-
 some = [n for n in sizes if 0 < n <= 1 << 20]
 all_rates = launch.run(
     benchmarks.sweep, bandwidth, some, *window_rounds, window=window, ranks=pair
-)[0]
-row_rates = launch.run(
-    benchmarks.sweep, into_one_row, some, *window_rounds, window=window, ranks=pair
 )[0]
 for where, rates in all_rates.items():
     typical = {n: float(np.median(rates[n])) for n in some}
     benchmarks.show(f"{where}: {window} messages in flight, median", "Bandwidth (MB/s)", typical)
     row = {"bytes": some, "MB_per_s": list(typical.values())}
     record.add("bandwidth", where=where, ranks=2, unit="MB/s", **row, **record.BY_MPI)
-    curves = {"ping-pong, n / latency": {n: all_trips[where][n][1] for n in some}}
-    for rows, measured in ((f"{window} rows", rates), ("one row", row_rates[where])):
-        label = f"{window} in flight, {rows}"
-        curves[label] = {n: n / 1e6 / np.array(measured[n]) for n in some}  # seconds per message
+    curves = {
+        "ping-pong": {n: all_trips[where][n][1] for n in some},
+        f"{window} in flight": {n: n / 1e6 / np.array(rates[n]) for n in some},  # s per message
+    }
     plots.bandwidth(curves, title=f"One message in flight, or many, {where}")
 
 # %% [markdown]
-# Inside one machine the way between two ranks is short. The next cell therefore runs the same two
-# functions on the virtual cluster with `k80_edr`, a model of nodes that are connected by EDR
-# (Enhanced Data Rate) InfiniBand. Its last column says how many times as fast the window is.
+# Inside one machine a short message arrives soon, so there is little time to save. The next cell
+# therefore runs the same two functions on the virtual cluster with `k80_edr`, a model of nodes that
+# are connected by EDR (Enhanced Data Rate) InfiniBand. Its last column says how many times as fast
+# the window is.
 
 # %%
 # The same on a virtual network.
@@ -291,20 +286,12 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # for the reply. For long messages this matters little, because their bytes take nearly all of the
 # time.
 #
-# On real ranks of one machine the way is shorter, so the window gains less. It can even lose if
-# other programs use the same cores, because a round of 64 messages takes long enough to be
-# interrupted. Its bars are then much wider than those of the ping-pong.
+# On real ranks of one machine the window gains less. It can even lose if other programs use the
+# same cores, because a round of 64 messages takes long enough to be interrupted. Its bars are then
+# much wider than those of the ping-pong.
 #
 # For the longest messages the rate of the window might fall again, even below that of the
-# ping-pong.
-# <details><summary>Why does the rate of the window fall for the longest messages?</summary>
-#
-# The 64 rows of 1 MiB each do not fit into the cache of the processor, while the single ball of the
-# ping-pong does. The control has as many messages in flight but uses only one row. If its rate does
-# not fall, the cache was the reason. (Two receives into the same buffer at the same time are
-# forbidden, so your function has rows. `osu_bw` uses one buffer unless it is started with `-b
-# multiple`.)
-# </details>
+# ping-pong. The first optional section at the end of the lab tests whether the cache is the reason.
 #
 # ## Hockney's model
 # You now have two tables with many numbers. Hockney's model (1994) summarizes a table in two
@@ -317,9 +304,9 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 # n½ is 4,000 bytes.
 #
 # ### Predict
-# At which size does your ping-pong reach half of its best bandwidth? Compute n½ = α · 1/β: α is the
-# time of 0 bytes in the table of your ping-pong, and 1/β is the number of bytes in its last row,
-# divided by their time in seconds.
+# At which of its sizes does your ping-pong first reach half of its best bandwidth? The model's
+# answer is n½ = α · 1/β. For α take the time of 0 bytes in the table of your ping-pong, and for 1/β
+# the number of bytes in the last row, divided by their time. Both times must be in seconds.
 
 # %%
 predict("22.3", half_at_bytes=12_000)
@@ -328,8 +315,8 @@ predict("22.3", half_at_bytes=12_000)
 # ### Exercise 22.3 · α, β and n½
 # Find α and β from measured times t of messages of n bytes. Fit them by least squares on the
 # *relative* error, so that the sum of ((α + nβ − t) / t)² is as small as possible. With absolute
-# errors, the 16 MiB message alone would determine the fit, because its error is a thousand times
-# that of the 8-byte message.
+# errors, the longest messages alone would determine the fit, because 10 % of the time of a 16 MiB
+# message is about a thousand times as much as 10 % of the time of an 8-byte message.
 #
 # NumPy solves such problems. `np.linalg.lstsq(A, b, rcond=None)[0]` returns the x for which the sum
 # of the squares of A x − b is smallest. The array `A` has a row for each measurement and a column
@@ -396,18 +383,24 @@ print(
 predict.compare("22.3", half_at_bytes=half)
 
 # %% [markdown]
-# **Explain.** You should see that one line misses the middle sizes, while two lines can bend there.
-# The bend may be the change from *eager* messages to *rendezvous* (lab 20). If you measured the
-# eager limit in lab 20, compare it with the printed size of the bend. If the two are far apart,
-# suspect the cache. For the longest messages no line fits well, and this lab does not measure why.
+# **Explain.** If the times of short messages are steady, you should see that one line misses the
+# middle sizes, while two lines can bend there. The bend may be the change from *eager* messages to
+# *rendezvous* (lab 20). If you measured the eager limit in lab 20, compare it with the printed size
+# of the bend. If the two are far apart, suspect the cache. For the longest messages no line fits
+# well, and this lab does not measure why.
 #
 # Does the ping-pong reach half of its bandwidth at the size that the line predicts?
 # <details><summary>Answer</summary>
 #
-# Only approximately. The *measured* size is the first of your sizes that reaches half of the best
-# bandwidth, and these sizes are powers of two. The n½ of the line is α/β, and the fitted line
-# matches no size exactly. For this reason you should always quote α and β together with the sizes
-# for which they hold.
+# Often it needs a much longer message. In one run on two cores, for example, n½ of the one line was
+# 11,901 bytes, but half of the best rate was first reached at 131,072 bytes. There are two reasons:
+#
+# - A message above the bend begins with a larger α (there 3.7 µs instead of 1.1 µs), so it needs
+#   more bytes to reach the same rate.
+# - The best rate was that of the 16 MiB message, 13.5 GB/s, which is more than the 1/β = 9.2 GB/s
+#   of the line. Half of it is therefore reached later.
+#
+# For this reason you should always quote α and β together with the sizes for which they hold.
 # </details>
 #
 # ## Two bandwidths of an allreduce
@@ -420,9 +413,10 @@ predict.compare("22.3", half_at_bytes=half)
 #   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes (lab
 #   23). Dividing these bytes by the time gives busbw, so its link has averaged at least this rate.
 #
-# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. The
-# factor assumes that the ranks do all the adding. If the switches add as well, busbw can exceed the
-# bandwidth of the link.
+# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s.
+#
+# The factor 2(p − 1)/p assumes that the ranks do all the adding. If the switches add as well, the
+# ranks send fewer bytes, and busbw can exceed the bandwidth of the link.
 #
 # You can now read the columns of the programs from which most published numbers come. The [OSU
 # Micro-Benchmarks](@osu_benchmarks) of Ohio State University measure an MPI (Message Passing
@@ -498,16 +492,22 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 
 # %% [markdown]
 # **Explain.** You should see that busbw rises with the size, as the bandwidth of the ping-pong did,
-# and that it ends near the best rate of the ping-pong or below it. With fewer cores than ranks it
-# ends far lower, because the ranks wait for a core. The table contains means and the plot medians.
-# If the two differ by much, some calls were interrupted, and you should not quote the table.
+# although it may fall again for the longest vectors. With fewer cores than ranks it stays far
+# lower, because the ranks wait for a core. The table contains means and the plot medians. If the
+# two differ by much, some calls were interrupted, and you should not quote the table.
 #
-# Which part of the ping-pong's rate does the allreduce reach, and what limits it?
+# Which part of the ping-pong's best rate does the allreduce reach, and how much of its time do the
+# additions take?
 # <details><summary>Answer</summary>
 #
-# The last printed lines contain both rates. If a rank adds at many times the busbw, the additions
-# are not the bottleneck. Two causes remain, which this lab does not separate: the allreduce needs
-# several steps, and each rank sends *and* receives at the same time through one shared memory.
+# The last printed lines contain the three rates. In one run on two cores, for example, the best
+# busbw was 6.2 GB/s, which is 46 % of the ping-pong's 13.5 GB/s, and a rank added 21.6 GB/s.
+#
+# If the ranks share the additions equally, each of them adds (p − 1)/p · n bytes, which is half of
+# what it sends. The additions then take busbw / (2 · 21.6 GB/s) of the time, here 14 %, so they
+# were not the main reason. Likely reasons, which this lab does not separate, are that the allreduce
+# needs several steps, and that each rank sends *and* receives at the same time through one shared
+# memory.
 # </details>
 #
 # A report says that an allreduce of 1 GB on 8 GPUs took 5 ms and reached "350 GB/s". Which column
@@ -524,7 +524,9 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # short message. The window gives it approximately: if it sends 0.5 million messages of 1 byte per
 # second, for example, the gap is 1 s / 0.5 million = 2 µs.
 #
-# If the OSU benchmarks are installed, the cell also prints their own results for comparison.
+# If the OSU benchmarks are installed, the cell also prints their own results for comparison. The
+# last line shows what was stored. Its bandwidth is a median over the long messages, so it can
+# differ from the 1/β of your two lines.
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
@@ -550,17 +552,52 @@ print(virtual.machine("here").name)
 #
 # Lab 23 builds the allreduce for long vectors, and lab 24 those for short ones.
 #
-# ### Going further (optional)
-# **Is this bandwidth normal?** You can now answer this question: a call takes a latency and the
-# time of the bytes that must pass the link, and you know the rate of the link.
+# ## Going further (optional): does the cache limit long windows?
+# This part takes about 4 more minutes. The 64 rows of 1 MiB each may be too many for the cache of
+# the processor, while the single ball of the ping-pong fits more easily. The next cell repeats your
+# window for long messages. As a control, it also runs the window with all messages received into
+# one row of `inbox`.
+#
+# MPI forbids two receives into the same buffer at the same time, so your function has rows.
+# `osu_bw` nevertheless uses one buffer unless it is started with `-b multiple`.
+
+
+# %%
+def into_one_row(comm, *positional, **named):
+    """Your `bandwidth`, with all messages received into the first row of `inbox`."""
+    return bandwidth(lab22.OneRow(comm), *positional, **named)
+
+
+long = [n for n in some if n > benchmarks.LARGE]
+tried = {}
+for rows, benchmark in ((f"{window} rows", bandwidth), ("one row", into_one_row)):
+    tried[rows] = launch.run(
+        benchmarks.sweep, benchmark, long, *window_rounds, window=window, ranks=pair
+    )[0]
+for where in all_rates:
+    curves = {"ping-pong, from above": {n: all_trips[where][n][1] for n in long}}
+    for rows, rates in tried.items():
+        label = f"{window} in flight, {rows}"
+        curves[label] = {n: n / 1e6 / np.array(rates[where][n]) for n in long}  # s per message
+    plots.bandwidth(curves, title=f"Many rows, or one, {where}")
+
+# %% [markdown]
+# **Explain.** The control has as many messages in flight and uses only one row. If the rate falls
+# for the longest messages with 64 rows but not with one, the cache is the likely reason. If both
+# curves fall, or neither does, this test does not show that it is.
+#
+# ## Going further (optional): is this bandwidth normal?
+# This part takes about 3 more minutes. You can now answer the question: a call takes a latency and
+# the time of the bytes that must pass the link, and you know the rate of the link.
+#
 # `make verdict FILE=out.txt` does this arithmetic for the output of nccl-tests, of the OSU
 # benchmarks or of `mpi4py.bench`, and compares it with a machine or link that you name, for example
 # `MACHINE=h100_ndr` or `LINK=25GB/s`. The next cell asks for a verdict on the allreduce that you
 # measured, with the link of your ping-pong.
 
 # %%
-nodes = {"nodes": "2"} if "between nodes" in all_trips else {}
-print(verdict.of_record(calls, machine="here", **nodes))
+in_job = {"nodes": "2"} if "between nodes" in all_trips else {}
+print(verdict.of_record(calls, machine="here", **in_job))
 
 # %% [markdown]
 # **Explain.** The verdict says which share of the known speed your longest calls reach, how sure it

@@ -437,9 +437,9 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 #   images.
 #
 # The percentages alone would not reveal the mistakes, because they also depend on the seed. With
-# ten seeds, we measured 95 to 98 % for the correct training, 87 to 96 % with *the same part*, and
-# 71 to 99 % with *the sum*, where nine of ten got at least 96 %. Only *the sum* of eight ranks fails
-# visibly, with 7 to 35 %.
+# ten seeds, one process that computes the same updates got 95 to 98 % for the correct training, 87
+# to 96 % for *the same part*, and 71 to 99 % for *the sum*, where nine of ten runs got at least
+# 96 %. Only *the sum* of eight ranks fails visibly, with 7 to 35 %.
 #
 # The last column reveals each mistake at once. Which part is missing if it says 0, and which one if
 # it says 1?

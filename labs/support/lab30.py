@@ -1,5 +1,5 @@
-"""The checks of lab 30, what they see of the learner's functions on a rank, and a step's two parts,
-timed."""
+"""The checks of lab 30, what they see of the learner's functions on a rank, what the runs with a
+mistake show, and a step's two parts, timed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, data, expect, launch, nets, placement, predict, timing, workloads, world
+from labkit import (
+    check,
+    data,
+    expect,
+    launch,
+    nets,
+    placement,
+    plots,
+    predict,
+    record,
+    timing,
+    workloads,
+    world,
+)
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import counted
+from torch.nn.utils import vector_to_parameters
 
 
 @check.exercise("30.1")
@@ -21,13 +35,16 @@ def equal_shares(my_share, batch, to_vector, new_net):
     rows = data.batches(1536, batch, epoch=0)[1]
     for size, images in ((1, batch), (2, batch), (4, batch), (8, batch), (3, 24)):
         given = rows[:images].copy()
-        shares = [np.array(my_share(given, rank, size)) for rank in range(size)]
+        parts = [my_share(given, rank, size) for rank in range(size)]
+        shares = [np.array(part) for part in parts]
         ranks = counted(size, "rank")
         if images != batch:
             ranks += f" and a batch of {images} images"
         expect.unchanged(rows[:images], given, f"With {ranks}, the array `rows`")
         numbers = all(share.ndim == 1 and share.dtype.kind in "iu" for share in shares)
         expect(numbers, "`my_share` has to return image numbers: a list or an array of integers.")
+        places = "A tuple cannot pick images: `images[(3, 5)]` is a single value. Return a list."
+        expect(not any(isinstance(part, tuple) for part in parts), places)
         lengths = [len(share) for share in shares]
         expect.equal(lengths, [images // size] * size, f"Images on each of {ranks}")
         together = np.concatenate(shares)
@@ -44,13 +61,19 @@ def equal_shares(my_share, batch, to_vector, new_net):
 @check.exercise("30.2")
 def equal_start(start_equal, ranks, patience):
     """Nets that differ from rank to rank are, afterwards, what rank 0's was."""
-    for rank, seen in enumerate(launch.run(started, start_equal, ranks=ranks, timeout=patience)):
-        for name, weights in seen.after.items():
-            slips = {"unchanged: it is what this rank drew itself": seen.own[name]}
-            because = "it should be what rank 0 began with"
-            expect.equal(
-                weights, seen.of_rank_0[name], f"Rank {rank}: {name}", slips=slips, because=because
-            )
+    try_start = partial(started, start_equal=start_equal)
+    by_rank = launch.run(on_every_size, try_start, ranks=ranks, timeout=patience)
+    for size in by_rank[0]:
+        group = [tried[size] for tried in by_rank[:size]]
+        for rank, seen in enumerate(group):
+            for name, weights in seen.after.items():
+                slips = {"unchanged: it is what this rank drew itself": seen.own[name]}
+                slips |= {
+                    f"it is what rank {r} drew": own[name] for r, (own, _) in enumerate(group)
+                }
+                because = "it should be what rank 0 began with"
+                what = f"{counted(size, 'rank')}, rank {rank}, {name}"
+                expect.equal(weights, group[0].own[name], what, slips=slips, because=because)
 
 
 @check.exercise("30.3")
@@ -58,14 +81,11 @@ def mean_by_one_call(average_gradients, ranks, patience):
     """On every number of ranks all gradients are their mean, after one call of MPI."""
     try_average = partial(expect_average, average=average_gradients)
     calls = launch.run(on_every_size, try_average, ranks=ranks, timeout=patience)[0]
-    for size, names in calls.items():
+    for size, names in ((size, names) for size, of_nets in calls.items() for names in of_nets):
         many = f"the mean is right, but it took {len(names)} calls of MPI. Use one vector for all."
         expect(len(names) <= 1, f"{counted(size, 'rank')}: {many}")
-        pickled = (
-            f"comm.{names[0]} pickles; the call for arrays is written with a capital."
-            if names
-            else ""
-        )
+        array = "it serializes a Python object; the call for arrays is written with a capital."
+        pickled = f"comm.{names[0]}: {array}" if names else ""
         expect(not names or names[0][0].isupper(), pickled)
 
 
@@ -91,9 +111,13 @@ def trains_as_one_process(train, average_gradients, alone, batch, ranks, patienc
     expect.equal([seen.losses for seen in trained], [losses] * ranks, by_rank, because=one)
     first = "The loss of the first step, before any update, against one process"
     summed = {"this is the sum of the ranks' losses, not their mean": alone[0] * ranks}
-    expect.close(losses[0], alone[0], first, slips=summed)
+    mean = "it should be the mean of the losses of all ranks' parts"
+    expect.close(losses[0], alone[0], first, slips=summed, because=mean)
     after = "The loss after one update, against one process"
-    suspects = "look at two things: is the average before the update, and is the rate as it was?"
+    suspects = (
+        "look at three things: is the average before the update, is the rate as it was, and is"
+        " `backward()` called on the mean loss of the rank's own part?"
+    )
     expect.close(losses[1], alone[1], after, because=suspects)
     cleared = "are the gradients of the step before cleared?"
     expect.close(
@@ -127,14 +151,15 @@ def expect_step(seen: Seen, steps: int, part: int) -> None:
     expect.equal(len(seen.losses), steps, "Losses, one for each step")
     tensors = any(torch.is_tensor(loss) for loss in seen.losses)
     expect(not tensors, "`losses` holds tensors: `loss.item()` is the number.")
+    arrays = [np.shape(loss) for loss in seen.losses if np.ndim(loss)]
+    shape = f"`losses` holds arrays of shape {arrays[0]}, not numbers." if arrays else ""
+    expect(not arrays, shape)
 
 
 class Started(NamedTuple):
-    """A rank's weights by name, flat: its own at first, rank 0's at first, and those after
-    `start_equal`."""
+    """A rank's weights by name, flat: its own at first, and those after `start_equal`."""
 
     own: dict[str, np.ndarray]
-    of_rank_0: dict[str, np.ndarray]
     after: dict[str, np.ndarray]
 
 
@@ -146,35 +171,74 @@ def started(comm, start_equal: Callable) -> Started:
         for weight in net.parameters():
             weight += 0.1 * (comm.rank + 1)  # biases differ, too; and no seed draws rank 0's
     own = by_name(net)
-    of_rank_0 = comm.bcast(own, root=0)
-    start_equal(comm, net)
-    return Started(own, of_rank_0, by_name(net))
+    log = Requests(comm)
+    start_equal(log, net)
+    log.expect_waited()
+    for name, weight in net.named_parameters():
+        what = f"{counted(comm.size, 'rank')}, rank {comm.rank}: {name}"
+        expect_float32(weight, f"{what} is now")
+        expect(weight.requires_grad, f"{what} no longer takes a gradient (`requires_grad`).")
+    return Started(own, by_name(net))
 
 
-def expect_average(comm, average: Callable) -> list[str]:
-    """Fail unless average(comm, net) leaves the mean in all gradients. Returns the calls of MPI it
-    made."""
-    net = nets.torch_digits().to(world.device())
+class Requests(CallLog):
+    """A CallLog that notes the requests of collectives, too."""
+
+    STARTING = (*CallLog.STARTING, "Ibcast", "Iallreduce", "Ireduce", "Igather", "Iallgather")
+
+    def expect_waited(self) -> None:
+        """Fail if a request was left alone."""
+        left = [request.call for request in self.requests if request]
+        early = (
+            f"comm.{left[0]} only starts, and nobody waits for its end: call Wait." if left else ""
+        )
+        expect(not left, early)
+
+
+def expect_float32(tensor, what: str) -> None:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    expect(dtype == "float32", f"{what} {dtype}, while the network computes in float32.")
+
+
+def expect_average(comm, average: Callable) -> list[list[str]]:
+    """Fail unless average(comm, net) leaves the mean in all gradients of nets of six and of ten.
+
+    Returns the calls of MPI it made for each net.
+    """
+    calls = []
+    for net, of_net in ((nets.torch_digits(), ""), (nets.torch_conv(), " of a convolutional net")):
+        log = Requests(comm)
+        expect_mean(log, net.to(world.device()), of_net, average)
+        calls.append(log.calls)
+    return calls
+
+
+def expect_mean(log: Requests, net, of_net: str, average: Callable) -> None:
+    """Fail unless average(log, net) leaves the mean in all gradients of the net. of_net: which
+    net, for messages."""
+    comm = log.comm
     for weight in net.parameters():
         draw = torch.Generator().manual_seed(comm.rank)
         weight.grad = torch.rand(weight.shape, generator=draw).to(weight)
     own = {name: flat(weight.grad) for name, weight in net.named_parameters()}
     before = by_name(net)
-    log = CallLog(comm)
     ranks = counted(comm.size, "rank")
     average(log, net)
+    log.expect_waited()
     for name, weight in net.named_parameters():
+        expect.unchanged(before[name], flat(weight), f"{ranks}: the weight {name} itself")
         total = sum(comm.allgather(own[name]))
+        what = f"{ranks}, rank {comm.rank}, gradient of {name}{of_net}"
+        expect(weight.grad is not None, f"{what}: there is none after the call.")
         factor = flat(weight.grad).sum() / total.sum()
         slips = {
             "this is the sum, not the mean": total,
             "this is the mean times one factor: divide the sum by comm.size, once": factor * total,
             f"the gradient of {name} is still this rank's own": own[name],
+            "this is the rank's own gradient, divided by comm.size": own[name] / comm.size,
         }
-        what = f"{ranks}, rank {comm.rank}, gradient of {name}"
         expect.close(flat(weight.grad), total / comm.size, what, slips=slips)
-        expect.unchanged(before[name], flat(weight), f"{ranks}: the weight {name} itself")
-    return log.calls
+        expect_float32(weight.grad, f"{what} is right, but")
 
 
 class Seen(NamedTuple):
@@ -239,6 +303,59 @@ def by_name(net) -> dict[str, np.ndarray]:
 def flat(*tensors) -> np.ndarray:
     """The numbers of tensors in one array, copied."""
     return np.concatenate([tensor.detach().cpu().numpy().ravel() for tensor in tensors])
+
+
+def show_runs(runs: dict[str, list], alone: list, net, dataset: str) -> dict[str, list[float]]:
+    """Print and record a row for each of {name: what `train` returned on each rank}.
+
+    alone: the losses of one process. net: takes the weights. Returns {name: percent of the test
+    images that each rank's net gets right}.
+    """
+    images, labels = (torch.tensor(part, device=world.device()) for part in data.load(dataset)[2:])
+    right = {}
+    wide = max(18, *(4 * len(ranks_of) - 2 for ranks_of in runs.values()))  # "95, " for each rank
+    print(f"{'':>17}  {'test images right,':>{wide}}  weights  first step that differs")
+    print(f"{'':>17}  {'by rank (%)':>{wide}}    apart  from one process")
+    for name, ranks_of in runs.items():
+        percents = []
+        for _, weights in ranks_of:
+            vector_to_parameters(torch.tensor(weights, device=world.device()), net.parameters())
+            hits = net(images).argmax(dim=1) == labels
+            percents.append(100 * hits.float().mean().item())
+        right[name] = percents
+        apart = float(max(np.linalg.norm(weights - ranks_of[0][1]) for _, weights in ranks_of))
+        losses = ranks_of[0][0]
+        off = [step for step, loss in enumerate(losses) if abs(loss - alone[step]) > 1e-3]
+        by_rank = ", ".join(f"{percent:.0f}" for percent in percents)
+        print(f"{name:>17}  {by_rank:>{wide}}  {apart:>7.2f}  {off[0] if off else 'never'}")
+        ranks = len(ranks_of)
+        record.add("broken", unit="%", way=name, ranks=ranks, right=percents, apart=apart)
+    return right
+
+
+def show_steps(times: dict[int, dict], batch: int) -> dict[str, float]:
+    """Plot, print and record {ranks: what step_times returned}. Returns {net: how many times as
+    fast two ranks are as one}."""
+    gains = {}
+    for net in times[1]:
+        bars = {}
+        lines = []
+        for size in sorted(times):
+            parts = times[size][net]
+            bars[f"p = {size}"] = {part: 1e3 * timed.samples for part, timed in parts.items()}
+            medians = {part: 1e3 * timed.median for part, timed in parts.items()}
+            by_part = ", ".join(f"{part} {median:.2f} ms" for part, median in medians.items())
+            lines.append(f"{net}, p = {size}: {by_part}")
+            library = placement.through_numpy().fields()
+            record.add("step", unit="ms", net=net, ranks=size, **medians, **library)
+        plots.bars(bars, title=f"A step of {net}, {batch} images", name=f"step {net}")
+        print(*lines, sep="\n")
+        one, two = (
+            sum(part.median for part in times[size][net].values())
+            for size in (1, min(2, max(times)))
+        )
+        gains[net] = one / two
+    return gains
 
 
 def step_times(comm, share: Callable, average: Callable, batch: int) -> dict[str, dict]:

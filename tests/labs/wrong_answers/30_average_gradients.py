@@ -23,6 +23,23 @@ RIGHT = [
     Right("30.2", "rank 0's array, received by the others", [BCAST], [
         "weights = weights if comm.rank == 0 else np.empty_like(weights)\n    comm.Bcast(buf=weights)"]),
     Right("30.2", "an object for all", BCAST, "weights = comm.bcast(weights)"),
+    Right("30.2", "a request, and a wait for its end", BCAST, "comm.Ibcast(weights, root=0).Wait()"),
+    Right("30.2", "new parameters from what rank 0 sends", BCAST, """\
+for layer, theirs in zip(net, comm.bcast(net), strict=True):
+        if hasattr(layer, "weight"):
+            layer.weight = torch.nn.Parameter(theirs.weight.detach().clone())
+            layer.bias = torch.nn.Parameter(theirs.bias.detach().clone())
+    weights = to_vector(net.parameters())"""),
+    Right("30.3", "a request, and a wait for its end", "comm.Allreduce(own, total)",
+          "comm.Iallreduce(own, total).Wait()"),
+    Right("30.3", "summed in float64, written back as float32", ALLREDUCE, """\
+    total = np.empty(own.size)
+    comm.Allreduce(own.astype(np.float64), total)
+    from_vector((total / comm.size).astype(np.float32), gradients)"""),
+    Right("30.3", "gathered by all, and the mean along the ranks", ALLREDUCE, """\
+    every = np.empty((comm.size, own.size), own.dtype)
+    comm.Allgather(own, every)
+    from_vector(every.mean(axis=0), gradients)"""),
     Right("30.3", "in place, with MPI's names", ALLREDUCE, """\
     from mpi4py import MPI
 
@@ -68,6 +85,8 @@ WRONG = [
           "np.random.default_rng(0).shuffle(rows)\n    return rows[rank::size]", "the array `rows` was changed"),
     Wrong("30.1", "rows as floats", "rows[rank::size]", "rows[rank::size] * 1.0",
           "a list or an array of integers"),
+    Wrong("30.1", "a tuple, which picks a single value of images", "rows[rank::size]",
+          "tuple(rows[rank::size])", "A tuple cannot pick images"),
     Wrong("30.1", "nothing is returned", "return rows", "rows", "has to return image numbers"),
     Wrong("30.2", "written back before the broadcast",
           [f"    {BCAST}\n", "    from_vector(weights, net.parameters())"],
@@ -81,18 +100,49 @@ WRONG = [
           ["to_vector(net.parameters())", "from_vector(weights, net.parameters())"],
           ["to_vector([weight for weight in net.parameters() if weight.ndim > 1])",
            "from_vector(weights, [weight for weight in net.parameters() if weight.ndim > 1])"],
-          "Rank 1: 0.bias"),
+          "rank 1, 0.bias"),
     Wrong("30.2", "no message: every rank draws rank 0's weights, whose seed it knows",
           ["    weights = to_vector(net.parameters())\n", f"    {BCAST}\n"],
           ["    weights = to_vector(nets.torch_digits(nets.start_weights(seed=0)).parameters())\n", ""],
           "It should be what rank 0 began with"),
     Wrong("30.2", "the mean of all starts",
-          BCAST, "weights = sum(comm.allgather(weights)) / comm.size", "Rank 0: 0.weight"),
+          BCAST, "weights = sum(comm.allgather(weights)) / comm.size", "rank 0, 0.weight"),
     Wrong("30.2", "every rank is the root of its own broadcast", "root=0", "root=comm.rank", "root",
           hangs=True),
     Wrong("30.2", "only rank 0 calls the broadcast",
           BCAST, "comm.rank == 0 and comm.Bcast(weights, root=0)", "rank 0 waits in line 5 of start_equal",
           hangs=True),
+    Wrong("30.2", "float64 weights, which no float32 image can meet", "to_vector(net.parameters())",
+          "to_vector(net.parameters()).astype(np.float64)", "0.weight is now float64"),
+    Wrong("30.2", "never waited for", BCAST, "comm.Ibcast(weights, root=0)",
+          "comm.Ibcast only starts, and nobody waits for its end"),
+    Wrong("30.2", "the last rank's weights", "root=0", "root=comm.size - 1", "It is what rank 1 drew"),
+    Wrong("30.2", "messages to the lab's number of ranks, not to those of comm", BCAST, """\
+if comm.rank == 0:
+        for other in range(1, ranks):
+            comm.Send(weights, dest=other)
+    else:
+        comm.Recv(weights, source=0)""", "there is no such rank"),
+    Wrong("30.2", "weights that no longer learn", "    from_vector(weights, net.parameters())", """\
+    from_vector(weights, net.parameters())
+    for weight in net.parameters():
+        weight.requires_grad = False""", "no longer takes a gradient"),
+    Wrong("30.3", "right for the digits' six gradients alone",
+          "for weight in net.parameters()]", "for weight in list(net.parameters())[:6]]",
+          "of a convolutional net"),
+    Wrong("30.3", "float64 gradients", ALLREDUCE, """\
+    total = np.empty(own.size)
+    comm.Allreduce(own.astype(np.float64), total)
+    from_vector(total / comm.size, gradients)""", "is right, but float64"),
+    Wrong("30.3", "never waited for", "comm.Allreduce(own, total)", "comm.Iallreduce(own, total)",
+          "comm.Iallreduce only starts, and nobody waits for its end"),
+    Wrong("30.3", "divided, but nothing was sent", ALLREDUCE,
+          "    from_vector(own / comm.size, gradients)", "own gradient, divided by comm.size"),
+    Wrong("30.3", "the mean goes into the weights", "from_vector(total / comm.size, gradients)",
+          "from_vector(total / comm.size, net.parameters())", "0.weight itself was changed"),
+    Wrong("30.3", "gradients are cleared at the end", "    from_vector(total / comm.size, gradients)",
+          "    from_vector(total / comm.size, gradients)\n    net.zero_grad()",
+          "there is none after the call"),
     Wrong("30.3", "sum for mean", "total / comm.size", "total", "This is the sum, not the mean"),
     Wrong("30.3", "divided by the number of tensors", "total / comm.size", "total / len(gradients)",
           "divide the sum by comm.size, once"),
@@ -124,6 +174,14 @@ WRONG = [
           "F.cross_entropy(net(images[rows]), labels[rows]).item()", "images go through each rank's net"),
     Wrong("30.4", "a tensor in place of a number",
           LOSS, "loss.detach() * 0 + comm.allreduce(loss.item()) / comm.size", "`losses` holds tensors"),
+    Wrong("30.4", "an array in place of a number",
+          LOSS, "np.array([comm.allreduce(loss.item())]) / comm.size", "`losses` holds arrays of shape (1,)"),
+    Wrong("30.4", "the loss of rank 0's part", LOSS, "comm.bcast(loss.item())",
+          "It should be the mean of the losses of all ranks' parts"),
+    Wrong("30.4", "divided before backward and in the average",
+          ["            loss.backward()", LOSS],
+          ["            loss = loss / comm.size\n            loss.backward()", "comm.allreduce(loss.item())"],
+          "called on the mean loss of the rank's own part"),
     Wrong("30.4", "the sum of the losses",
           LOSS, "comm.allreduce(loss.item())", "the sum of the ranks' losses, not their mean"),
     Wrong("30.4", "gradients are cleared after backward",

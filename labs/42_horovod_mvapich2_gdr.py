@@ -9,19 +9,22 @@
 #
 # If one of them is wrong, the job usually still runs. It is merely slower, because the gradients
 # take a detour through another library or through the host's memory. Or two threads call an MPI
-# library that was initialized for one, which can crash the job weeks later.
+# library that was initialized for one, which can crash the job at any later time.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), and whether Horovod
 # passed it the gradients in GPU memory or in host memory. All four proofs run on a laptop, and you
-# use the same ones on a cluster. Along the way we write the command that launches a job with
-# MVAPICH2-GDR. Two optional last parts (about 12 minutes more) write the command for MVAPICH2's own
-# [launcher](../labs/GLOSSARY.md#launcher), `mpirun_rsh` (10 minutes), and run this lab on two nodes (2).
+# use the same ones on a cluster.
 #
-# **After this lab you can** (1) prove which MPI library a process has loaded and which thread level
-# Horovod is granted, (2) write the command that starts a job with MVAPICH2-GDR, and check what a
-# command has started, (3) prove from a timeline which library performed the allreduce, and (4)
-# prove whether it was given the gradients in GPU memory.
+# Along the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts
+# (about 12 minutes more) write the command for MVAPICH2's own [launcher](../labs/GLOSSARY.md#launcher), `mpirun_rsh` (10 minutes),
+# and run this lab on two nodes (2).
+#
+# **After this lab you can** (1) prove which MPI library a process has loaded, and predict the
+# thread level that it provides, (2) write the command that starts a job with MVAPICH2-GDR, and
+# check the [ranks](../labs/GLOSSARY.md#rank), cores and thread level that a command has started, (3) prove from a timeline
+# which library performed the allreduce, and (4) prove whether it was given the gradients in GPU
+# memory.
 #
 # ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](../notebooks/figures/42_paths.svg)
 #
@@ -29,7 +32,7 @@
 # sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
 # [NCCL](../labs/GLOSSARY.md#NCCL).*
 #
-# Needs: horovod, torch · Ranks: 2 · Minutes: 80 · Level: intermediate · Before: 40
+# Needs: horovod, torch · Ranks: 2 · Minutes: 75 · Level: intermediate · Before: 40
 
 # %%
 import itertools
@@ -76,7 +79,7 @@ steps = 40  # timed training steps of each way
 # - The function `MPI_Get_library_version` returns a text with the library's name.
 # - Linux lists all files that a process has mapped into its memory in `/proc/self/maps`.
 #
-# The next cell starts [ranks](../labs/GLOSSARY.md#rank) with each MPI library of this machine. For each it prints three lines:
+# The next cell starts ranks with each MPI library of this machine. For each it prints three lines:
 # the library, the beginning of its text, and the mapped file. Check that there is exactly **one**
 # file. With two, the process has loaded two MPI libraries, and a call can reach either of them. (A
 # longer name, such as `libmpi.so.12.1.1`, is the file to which the name `libmpi.so.12` is a link.)
@@ -113,10 +116,15 @@ if free and "mvapich2" not in mpis:
 # 1. Try the four families of these texts. The first that matches gives the result, for example
 #    `("MPICH", "5.0.2")`.
 # 2. If the family is MVAPICH2 **and** the string `mpiname` contains `MVAPICH2-GDR`, the family in
-#    the result is "MVAPICH2-GDR". This rule is necessary because the text of MVAPICH2-GDR says
-#    MVAPICH2. `mpiname` is the output of MVAPICH2's tool `mpiname -a`, which the shell might find
-#    in `PATH` although the process has loaded another library. Therefore the text decides first.
+#    the result is "MVAPICH2-GDR".
 # 3. If no family matches, return `(None, None)`.
+#
+# Rule 2 needs a second source, because a text that begins with MVAPICH2 does not exclude the build
+# for GPUs. `mpiname` is the output of MVAPICH2's tool `mpiname -a`. The shell might find this tool
+# in `PATH` although the process has loaded another library, so the text decides first.
+#
+# There is no rule for MVAPICH-Plus, because we have not seen its text. If the text begins with none
+# of the four names, `which_mpi` returns `(None, None)`, and you have to read the text yourself.
 #
 # About 6 lines. *(beginner)*
 #
@@ -139,7 +147,8 @@ def which_mpi(text, mpiname=""):
 
 
 # %%
-# Asked: Family and version of nine texts, and of the libraries here.
+# Asked: Family and version of nine texts, and of the libraries here that are of
+# the four families.
 check("42.1", which_mpi)
 
 # %% [markdown]
@@ -176,9 +185,8 @@ predict("42.1", unset=..., socket=...)
 
 # %% [markdown]
 # ### Measure
-# The next cell starts Horovod on this machine with up to four settings and prints the level that it
-# gets. (In a program of your own, call `MPI.Query_thread()` of mpi4py after `hvd.init()`. Horovod's
-# `hvd.mpi_threads_supported()` is True only for MULTIPLE.) The settings are:
+# The next cell starts Horovod on this machine with up to four settings and prints the thread level
+# that it gets. Each setting takes 5 to 10 s:
 #
 # | setting | meaning |
 # |---|---|
@@ -187,12 +195,14 @@ predict("42.1", unset=..., socket=...)
 # | affinity on, socket | with `MV2_CPU_BINDING_LEVEL=socket` |
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
-# The cell prints two tables, first yours and then the kit's reference, because the device
-# `ch3:mrail` has to be built for InfiniBand. (We measured it with two ranks on one node.) The
-# column `channel` names the device, and `level` is the thread level that Horovod got. For example,
-# the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that Horovod over
-# MPICH requested SINGLE and got it. In the reference's rows for `ch3:mrail`, `less` stands for any
-# level below MULTIPLE, and your prediction is compared with these rows. Each row takes about 5 s.
+# The cell prints two tables, first yours and then the kit's reference, which we measured with two
+# ranks on one node. Your prediction is compared with the reference, because the device `ch3:mrail`
+# has to be built for InfiniBand.
+#
+# The column `channel` names the device, and `level` is the thread level that Horovod got. For
+# example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that
+# Horovod over MPICH requested SINGLE and got it. In the rows for `ch3:mrail`, `less` stands for any
+# level below MULTIPLE.
 
 # %%
 columns = ["mpi", "channel", "setting", "level"]
@@ -213,22 +223,28 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # device, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A laptop
 # without problems therefore proves nothing for the cluster.
 #
+# In a program of your own, call `hvd.mpi_threads_supported()` after `hvd.init()`. It is True only
+# if the level is MULTIPLE.
+#
 # How can you get MULTIPLE on a cluster?
 # <details><summary>Answer</summary>
 #
 # The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
 # srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
-# guide](https://mvapich.cse.ohio-state.edu/userguide/gdr/), sections 9.4 and 13.7). The policy `MV2_CPU_BINDING_POLICY=hybrid` keeps
-# this choice, and Horovod still gets MULTIPLE, because each rank is bound to several cores. It
-# needs `MV2_THREADS_PER_PROCESS`, the number of cores for each rank.
-# </details>
+# guide](https://mvapich.cse.ohio-state.edu/userguide/gdr/), sections 9.4 and 13.7).
 #
+# The policy `MV2_CPU_BINDING_POLICY=hybrid` keeps this choice, and Horovod still gets MULTIPLE,
+# because each rank is bound to several cores. It needs `MV2_THREADS_PER_PROCESS`, the number of
+# cores for each rank.
+# </details>
+
+# %% [markdown]
 # ## The command that starts a job
 # On a laptop, `mpiexec -n 2 python train.py` is enough. On a cluster, a command without some of its
 # options starts without an error, too. But then each rank may have a single core, or be a job of
 # its own. Which variables and options must the command contain?
 #
-# **Variables.** Whatever starts the ranks, MVAPICH2-GDR needs three variables for Horovod:
+# Whatever starts the ranks, MVAPICH2-GDR needs three **variables** for Horovod:
 #
 # | variable | what happens without it |
 # |---|---|
@@ -236,59 +252,29 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
 # | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as above |
 #
-# **Options.** Suppose that a job has 2 nodes with 4 GPUs each, one rank for each GPU, and 14 cores
-# for each rank. [`srun`](https://slurm.schedmd.com/srun.html) is the launcher of Slurm, the [scheduler](../labs/GLOSSARY.md#scheduler) of most clusters. It
-# does not accept variables, so they stand before it, after `env`:
-#
-#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
-#         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
-#         --gpus-per-node=4 --gpu-bind=none python train.py
-#
-# | option | what can happen without it |
-# |---|---|
-# | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
-# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
-# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
-#
 # <details><summary>What else does the guide of MVAPICH2-GDR say?</summary>
 #
 # `MV2_GPUDIRECT_GDRCOPY_LIB=path of libgdrapi.so` makes short messages faster ([lab 27](27_cuda_aware_mpi.ipynb)). About
 # Horovod the guide says: "do not use the LD_PRELOAD option".
 # </details>
 #
-# **As a list.** A Python program passes a command to the operating system as a list of strings.
-# Whatever stands between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one.
-# For example, `mpiexec`, the launcher for one machine without Slurm, starts 8 ranks with 14 cores
-# each by
-#
-#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
-#
-# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
-#
-#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
-#
 # ### Exercise 42.2 · Write the command, and start it
-# Write two functions:
+# This exercise has two functions and, after the second, one check. The first, `variables(flavor)`,
+# returns the environment variables as a dictionary of strings. There are three flavors:
 #
-# 1. `variables(flavor)` returns the environment variables as a dictionary of strings. There are
-#    three flavors:
+# - "mvapich-plus" needs only `MVP_ENABLE_GPU=1`, its default, which we state explicitly. The result
+#   is `{"MVP_ENABLE_GPU": "1"}`.
+# - "mvapich2", on CPUs, needs only `MV2_ENABLE_AFFINITY=0`.
+# - "mvapich2-gdr" needs the three variables of the table.
 #
-#    - "mvapich2", on CPUs, needs only `MV2_ENABLE_AFFINITY=0`.
-#    - "mvapich2-gdr" needs the three variables of the table above.
-#    - "mvapich-plus" needs only `MVP_ENABLE_GPU=1`, its default, which we state explicitly.
+# About 5 lines. *(beginner)*
 #
-# 2. `command(…)` returns the command above for srun, for any job, as a list of strings. The part
-#    for mpiexec is given. `job.nodes` is the number of nodes, `job.ranks` and `job.gpus` are the
-#    numbers of ranks and GPUs on each node, and `job.cores` is the number of cores for each rank.
-#    If `job.gpus` is 0, the command does not mention GPUs.
+# <details><summary>Hint 1: variables, and an option with a number</summary>
 #
-# About 9 lines in all. *(intermediate)*
-#
-# <details><summary>Hint 1: an option with a number</summary>
-#
+# `{"MV2_ENABLE_AFFINITY": "0"}` is the dictionary of "mvapich2". In the command for srun below,
 # `f"--nodes={job.nodes}"` is one string of the list.
 # </details>
-# <details><summary>Hint 2: nearly the answer</summary>
+# <details><summary>Hint 2: nearly the answer of the second function</summary>
 #
 # `["env", *pairs, "srun", "--mpi=pmi2", f"--nodes={job.nodes}", …, *gpus, *program]`, where `gpus`
 # is `[]` or `[f"--gpus-per-node={job.gpus}", "--gpu-bind=none"]`.
@@ -301,6 +287,44 @@ def variables(flavor):
     raise NotImplementedError("exercise 42.2: Write the command, and start it")
 
 
+# %% [markdown]
+# The second function of exercise 42.2 returns the command itself. Suppose that a job has 2 nodes
+# with 4 GPUs each, one rank for each GPU, and 14 cores for each rank. [`srun`](https://slurm.schedmd.com/srun.html) is the
+# launcher of Slurm, the [scheduler](../labs/GLOSSARY.md#scheduler) of most clusters. It does not accept variables, so they stand
+# before it, after `env`:
+#
+#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
+#         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
+#         --gpus-per-node=4 --gpu-bind=none python train.py
+#
+# | option | what can happen without it |
+# |---|---|
+# | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
+# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
+# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+
+# %% [markdown]
+# A Python program passes a command to the operating system **as a list of strings**. Whatever
+# stands between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one. For
+# example, `mpiexec`, the launcher for one machine without Slurm, starts 8 ranks with 14 cores each
+# by
+#
+#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
+#
+# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
+#
+#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
+#
+# Write `command(…)`, which returns the command above for srun, for any job, as a list of strings.
+# The part for mpiexec is given:
+#
+# - `job.nodes` is the number of nodes, and `job.cores` is the number of cores for each rank.
+# - `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on **each** node. If `job.gpus` is
+#   0, the command does not mention GPUs.
+#
+# About 4 lines. *(intermediate)*
+
+# %%
 def command(launcher, job, variables, program):
     """The strings that start program (a list). launcher: "srun" or "mpiexec"."""
     pairs = [f"{name}={value}" for name, value in variables.items()]
@@ -314,7 +338,8 @@ def command(launcher, job, variables, program):
 # %%
 # Asked: The variables of each flavor, and four commands for srun in which each
 # argument of the table stands in its place. Further options that do no harm,
-# such as --cpu-bind=cores, are accepted.
+# such as --cpu-bind=cores, are accepted. The command for mpiexec is as it was
+# given.
 check("42.2", variables, command)
 
 # %% [markdown]
@@ -330,6 +355,7 @@ check("42.2", variables, command)
 # | rank, host | the rank, and its node | every rank occurs exactly once |
 # | cores | how many cores the rank may use | the requested number, here 1 (on a tabletop cluster more, because its nodes do not bind ranks) |
 # | mpi | its MPI library | one of those that the first cell of this lab named |
+# | level | the thread level that this library provides if MULTIPLE is requested, as by Horovod | MULTIPLE |
 # | staged | was the gradient copied from the GPU to host memory first? | False without a GPU, and on GPUs with MVAPICH2-GDR and `MV2_USE_CUDA=1` |
 # | MB/s | bytes of the gradient, divided by the seconds of its allreduce | no fixed value; ranks on two nodes cannot exceed the bandwidth of their network |
 
@@ -340,19 +366,30 @@ else:
     print("This is a job already, so no command is started.")
 
 # %% [markdown]
-# **Explain.** If `rank` and `cores` are as this table says, the command has started what it should.
-# With fewer cores than requested, Horovod's thread and the data loaders of a rank would share a
-# core. If the ranks do not find each other, for example without `--mpi=pmi2`, you get an error
-# instead of a table.
+# **Explain.** If `rank`, `cores` and `level` are as this table says, the command has started what
+# it should. With fewer cores than requested, Horovod's thread and the data loaders of a rank would
+# share a core. If the ranks do not find each other, for example without `--mpi=pmi2`, you get an
+# error instead of a table.
 #
+# On a cluster, `level` tells you whether your variables have worked. What would you check first if
+# it were SINGLE there, with MVAPICH2 and its device `ch3:mrail`?
+# <details><summary>Answer</summary>
+#
+# Print `os.environ.get("MV2_ENABLE_AFFINITY")` on a rank. If it is not "0", the variable did not
+# reach the rank, for example because srun was given `--export=NONE`, or because a script sets the
+# variable again.
+# </details>
+
+# %% [markdown]
 # ## Which library performed the allreduce?
 # Suppose that a job runs with the right ranks and the right MPI. Did this MPI also average the
 # gradients? `hvd.mpi_built()` only tells you which library *could* be used. The **timeline** tells
 # you which one *was*: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
 # a file.
 #
-# The next cell trains for three steps with three gradients, of which it prints the first activities
-# in the order in which they began. Each line has the time, the tensor and the activity.
+# The next cell trains for three steps with three gradients. It prints the first 18 activities in
+# the order in which they began, each with its time and its tensor. (The last lines might belong to
+# the second step.)
 
 # %%
 short_run = lab42.trained({"short": {}}, (3, 64, 3), ranks, mpis[0])["short"].events or []
@@ -363,7 +400,8 @@ for activity in own[:18]:
 
 
 # %% [markdown]
-# Choose one tensor, and follow it from top to bottom:
+# Choose one tensor, and follow it from top to bottom. A tensor that is sent alone does not need the
+# buffer, so the names with FUSION_BUFFER are absent for it:
 #
 # | activity | what happens |
 # |---|---|
@@ -371,9 +409,10 @@ for activity in own[:18]:
 # | ALLREDUCE | the whole operation, which contains the activities below |
 # | INIT_FUSION_BUFFER | Horovod allocates, only once, the buffer in which gradients are fused into one message |
 # | MEMCPY_IN_FUSION_BUFFER | the gradient is copied into the buffer |
-# | MPI_ALLREDUCE | one call of the library processes the whole content of the buffer |
+# | MPI_ALLREDUCE | one call of the library processes the whole content of the buffer, or the one tensor |
 # | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out of the buffer |
-#
+
+# %% [markdown]
 # ### Exercise 42.3 · Which library, in how many calls?
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
@@ -415,15 +454,14 @@ def carried(events):
 
 
 # %%
-# Asked: Calls and tensors of four made-up timelines, and calls of the one
-# above.
+# Asked: Calls and tensors of six made-up timelines, and calls of the one above.
 check("42.3", carried)
 
 # %% [markdown]
 # ### Predict
 # A step of the network below averages 12 gradients of 256 KiB each. How many calls of MPI's
 # allreduce does it take with `HOROVOD_FUSION_THRESHOLD=0`, which switches the [fusion](../labs/GLOSSARY.md#fusion) buffer off?
-# And how many does it take at best with the default buffer of 128 MiB?
+# And with the default buffer of 128 MiB, how many calls does the step with the fewest calls take?
 
 # %%
 predict("42.3", calls_unfused=..., calls_fused_at_best=...)
@@ -432,7 +470,8 @@ predict("42.3", calls_unfused=..., calls_fused_at_best=...)
 # ### Measure
 # Each MPI library trains with fusion (*fused*) and without it (*unfused*). The control is
 # [Gloo](https://github.com/pytorch/gloo), a library for [collectives](../labs/GLOSSARY.md#collective) over TCP that this kit's Horovod contains. Its timeline
-# must contain Gloo's name and must not contain MPI's. This takes about half a minute.
+# must contain Gloo's name and must not contain MPI's. This takes about half a minute, or a minute
+# on a busy machine.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -445,13 +484,16 @@ if free:  # in a job the build of Horovod may have another library carry
 # %% [markdown]
 # Your `carried` now reads these timelines. A timeline contains many steps, but a step has one
 # tensor for each of the 12 gradients. If `carried` returns 60 calls with 480 tensors, for example,
-# these are 480 / 12 = 40 steps, and 60 / 40 = 1.5 calls per step. Each line of the output names the
-# library of a run, the operations in its timeline, and the calls per step.
+# these are 480 / 12 = 40 steps, and 60 / 40 = 1.5 calls per step.
+#
+# Each line of the output names the library of a run, the operations in its timeline, and the
+# average number of calls per step. The last two numbers are the fewest and the most calls in one
+# step, which labkit counts. Your prediction is compared with the fewest.
 
 # %%
 nodes = ranks // next(iter(inside.values())).on_node
 per_step = lab42.calls_per_step(carried, results, layers, ranks=ranks, nodes=nodes)
-best = {way: min(per_step[library, way] for library in libraries.values()) for way in ways}
+best = {way: min(per_step[library, way].fewest for library in libraries.values()) for way in ways}
 predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])
 
 # %% [markdown]
@@ -459,15 +501,16 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # and only `GLOO_ALLREDUCE` in the line of Gloo. A timeline therefore distinguishes MPI from Gloo,
 # but not MPICH from MVAPICH2, for which you need exercise 42.1.
 #
-# *The calls.* Without fusion a step takes 12 calls, and with fusion 1 to 3 calls, averaged over all
-# steps. Why is it not always 1?
+# *The calls.* Without fusion each step takes 12 calls. With fusion, you should see an average of 1
+# to 3 calls. Why is it not 1 in each step?
 # <details><summary>Answer</summary>
 #
 # Horovod's background thread wakes up once per millisecond ([lab 44](44_timeline_and_fusion.ipynb) tries a longer cycle) and fuses
 # the gradients that are ready at that moment. The first ones are sent without those that become
 # ready later.
 # </details>
-#
+
+# %% [markdown]
 # ## Did my gradients stay on the GPU?
 # A GPU job can be slow because its gradients are silently copied through host memory. In 2018, for
 # example, a user found MPI_ALLREDUCE and no NCCL_ALLREDUCE in his timeline, because his Horovod had
@@ -483,24 +526,28 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # | `host` | Horovod first copies the gradient to host memory, and MPI or Gloo process the copy |
 #
 # A timeline has one row for each tensor, which contains its activities. The next cell prints the
-# row of one gradient for each of five jobs. (The first row was recorded on a CPU. The others were
+# row of one gradient for each of four jobs. (The first row was recorded on a CPU. The others were
 # derived from the source code of Horovod 0.28.1, because we had no file of a GPU job.)
 
 # %%
-for journey in lab42.JOURNEYS[:5]:
-    print(f"{journey.told} (gradients on {journey.device}, build {journey.build!r} of Horovod):")
-    print("   ", " ".join(journey.activities), "\n")
-
+lab42.show_rows(lab42.JOURNEYS[:4])
 
 # %% [markdown]
 # Compare the third and the fourth row: **they are identical.** The timeline alone therefore does
 # not show whether MPI received GPU memory. You need two more facts: where your gradients are
 # (`gradient.device`), and which build you use.
 #
-# The fifth row looks the same, too, although the build is `nccl`. Whoever builds Horovod can choose
-# NCCL for a single operation, for example with `HOROVOD_GPU_BROADCAST=NCCL` ([lab 43](43_horovod_nccl2.ipynb)). No library
-# was chosen for the allreduce of this job, so Horovod copies the gradient to host memory, as in the
-# build `host`.
+# Does the build `nccl` exclude a copy to host memory? The next cell prints a fifth row.
+
+# %%
+lab42.show_rows(lab42.JOURNEYS[4:5])
+
+
+# %% [markdown]
+# No: the fifth row looks like the third and the fourth, although the build is `nccl`. Whoever
+# builds Horovod can choose NCCL for a single operation, for example with
+# `HOROVOD_GPU_BROADCAST=NCCL` ([lab 43](43_horovod_nccl2.ipynb)). No library was chosen for the allreduce of this job, so
+# Horovod copies the gradient to host memory, as in the build `host`.
 #
 # These names tell you something:
 #
@@ -513,13 +560,8 @@ for journey in lab42.JOURNEYS[:5]:
 #
 # Two other names tell you nothing: the buffer of `MEMCPY_IN_FUSION_BUFFER` can be in GPU or in host
 # memory, and a build with CUDA writes `WAIT_FOR_DATA` for CPU tensors, too.
-#
-# For example, suppose that a gradient is on `cuda:0`, that the build is `host`, and that the row
-# contains `MEMCPY_IN_FUSION_BUFFER GLOO_ALLREDUCE MEMCPY_OUT_FUSION_BUFFER`. The gradient is on a
-# GPU, so we look for `MEMCPY_IN_HOST_BUFFER` and for a name with `NCCL_`, and find neither. The
-# build is not `mpi` either, so the library received a copy in host memory. The gradient was
-# **staged** through the host.
-#
+
+# %% [markdown]
 # ### Exercise 42.4 · Tell the way
 # Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four
 # strings:
@@ -530,6 +572,12 @@ for journey in lab42.JOURNEYS[:5]:
 # | `"staged through the host"` | the gradient is copied to host memory, on the whole path or between the nodes |
 # | `"stayed on the GPU"` | NCCL transferred it, and it was not copied to the host |
 # | `"CUDA-aware MPI"` | Horovod passed GPU memory to MPI |
+#
+# For example, suppose that a gradient is on `cuda:0`, that the build is `host`, and that the row
+# contains `MEMCPY_IN_FUSION_BUFFER GLOO_ALLREDUCE MEMCPY_OUT_FUSION_BUFFER`. The gradient is on a
+# GPU, so we look for `MEMCPY_IN_HOST_BUFFER` and for a name that begins with `NCCL_`, and find
+# neither. The build is not `mpi` either, so the library received a copy in host memory: the
+# gradient was `"staged through the host"`.
 #
 # About 7 lines. *(intermediate)*
 #
@@ -552,7 +600,7 @@ def way_of(activities, device, build):
 
 
 # %%
-# Asked: The way of twelve gradients, and of those that were trained above.
+# Asked: The way of thirteen gradients, and of those that were trained above.
 check("42.4", way_of)
 
 # %% [markdown]
@@ -582,7 +630,8 @@ for library in libraries.values():
 # are sent in chunks through host memory, the second path in the figure at the top. [Lab 27](27_cuda_aware_mpi.ipynb) measures
 # such paths.
 # </details>
-#
+
+# %% [markdown]
 # ### What you take away
 # - The text of `MPI_Get_library_version` and the list in `/proc/self/maps` prove which library is
 #   loaded. The name of a file does not.
@@ -593,7 +642,8 @@ for library in libraries.values():
 # - The timeline proves which library performed the allreduce. Together with the device of the
 #   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory to
 #   this library. [Lab 43](43_horovod_nccl2.ipynb) continues with NCCL.
-#
+
+# %% [markdown]
 # ## Going further (optional): MVAPICH2's own launcher
 # This part takes about 10 more minutes.
 #
@@ -611,7 +661,8 @@ for library in libraries.values():
 #
 # The variables have a fixed place. mpirun_rsh treats an argument with a `=` as a variable only
 # *directly before* the program, because arguments after the program belong to the program.
-#
+
+# %% [markdown]
 # ### Exercise 42.5 · The command for mpirun_rsh (optional)
 # Write `rsh_command`, which returns this command for any job as a list of strings. The file is
 # always called `hosts`, and nothing in the command mentions the number of GPUs. The command is only

@@ -38,12 +38,39 @@ def test_a_lab_that_copies_to_the_host_does_what_the_build_host_does(monkeypatch
         RSH,
         f"{SRUN} --cpu-bind=cores --kill-on-bad-exit=1 --label --distribution=block",
         SRUN.replace("--nodes=2", "--nodes 2"),
+        SRUN.replace("--nodes=2", "-N2 -n 8").replace("--gpus-per-node=4", "--gres=gpu:4"),
         f"{RSH} NCCL_DEBUG=INFO",
     ],
 )
 def test_a_line_that_does_the_job_may_hold_more(words):
     launcher = "srun" if "srun" in words else "mpirun_rsh"
     lab42.expect_line([*words.split(), *TRAIN], launcher, JOB, GDR, TRAIN)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("MVAPICH Version:        4.0\n", True),
+        ("Open MPI v5.0.11, package", True),
+        ("MVAPICH-Plus Version:   5.1.0\n", False),
+        ("MVAPICH2-GDR Version      :\t2.3.6\n", False),
+        ("MPI VERSION    : CRAY MPICH version 8.1.25.17\n", False),
+    ],
+)
+def test_only_texts_that_the_exercise_explains_are_asked_for(text, known):
+    assert lab42.has_rule(text) == known
+
+
+def test_calls_are_counted_step_by_step():
+    def call(*tensors):
+        return [
+            {"ph": phase, "pid": tensor, "name": "MPI_ALLREDUCE", "ts": 0}
+            for phase in "BE"
+            for tensor in tensors
+        ]
+
+    events = call(1) + call(2, 3) + call(1, 2, 3) + call(1)
+    assert lab42.calls_of_each_step(events, layers=3) == [2, 1]
 
 
 def test_without_slurm_a_line_is_for_mpiexec(monkeypatch):

@@ -22,7 +22,7 @@
 # it and returns. A long message waits for its receiver (rendezvous), and until then `Send` does not
 # return.*
 #
-# Needs: mpi · Ranks: 4 · Minutes: 50 · Level: beginner · Before: 00
+# Needs: mpi · Ranks: 4 · Minutes: 55 · Level: beginner · Before: 00
 
 # %%
 import time
@@ -31,6 +31,7 @@ from functools import partial
 import numpy as np
 from labkit import check, errors, expect, hint, lab, launch, plots, predict, record, timing, world
 from sklearn.datasets import load_sample_image
+from support import lab20
 
 lab.start("20_ranks_and_messages")
 
@@ -55,8 +56,8 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 # | `comm.send(thing, dest=1)` | `thing = comm.recv(source=0)` | any Python object, which is serialized and restored |
 # | `comm.Send(array, dest=1)` | `comm.Recv(array, source=0)` | the memory of a NumPy array, without any conversion, which is fast |
 #
-# For the calls with a capital letter, the receiver has to provide an array of the same length and
-# dtype, which `Recv` then fills.
+# For the calls with a capital letter, the receiver has to provide an array of the same dtype, which
+# is at least as long as the message. `Recv` then fills it.
 #
 # As in lab 00, `launch.run(function, ranks=4)` runs `function(comm)` in four processes, shows the
 # lines that they print with the rank's number in front, and returns the list of their results. The
@@ -174,8 +175,8 @@ if world.launcher() is None:  # under mpiexec or srun the hang would take the wh
 predict.compare("20.2", **ended)
 
 # %% [markdown]
-# **Explain.** The second run was a *deadlock*. The message names the line of the cell in which each
-# rank waits.
+# **Explain.** The second run was a *deadlock*: each rank waits for the other, so neither of them can
+# continue. The message names the line of the cell in which each rank waits.
 #
 # The reason is that MPI libraries usually have two protocols for sending, which the figure at the
 # top shows (the standard prescribes neither):
@@ -189,17 +190,19 @@ predict.compare("20.2", **ended)
 # the other one waits. A program that relies on eager messages therefore passes the small test and
 # hangs with the real model.
 #
-# There are two ways to fix it. One is an *order*, in which half of the ranks receive first. The
-# other is *one call that sends and receives*, and leaves the order to MPI:
+# There are two ways to fix it. One is an *order*, in which some ranks send first and the others
+# receive first. The other is *one call that sends and receives*, and leaves the order to MPI:
 #
 #     comm.Sendrecv(own, dest=2, recvbuf=theirs, source=7)  # own goes to rank 2, theirs is filled by rank 7
 #
 # ### Exercise 20.2 · Everyone to the right
 # Every rank sends its vector to its right neighbor and returns the vector that comes from its left
-# neighbor, for vectors of any length and for any number of ranks. If there is only one rank, it is
-# its own left and right neighbor. A plain `Send` to itself can then hang, because the standard
-# allows the library to wait for the `Recv` even with a short message, and this rank cannot call it
-# while it waits. 1 to 6 lines. *(beginner)*
+# neighbor. Use the calls for arrays, which begin with a capital letter. The function must work for
+# vectors of any length and dtype and for any number of ranks, also where even a short `Send` waits
+# for its `Recv`, as the standard allows. 1 to 6 lines. *(beginner)*
+#
+# If there is only one rank, it is its own left and right neighbor. A plain `Send` to itself can then
+# hang, because this rank cannot call `Recv` while it waits in `Send`.
 #
 # <details><summary>Hint 1: which fix?</summary>
 #
@@ -333,9 +336,12 @@ check("20.3", blur)
 # In this measurement rank 1 sleeps for as long as rank 0 computes, so its rows arrive late. Rank 0
 # blurs a large strip in three ways:
 #
-# - as a control *alone*, without any neighbor;
+# - with *no neighbor*, as the control;
 # - with `blur_late`, which first exchanges its halos with blocking calls, and then computes;
 # - with your `blur`.
+#
+# The two ways with a neighbor are timed 15 times each, and both ranks start together each time. The
+# code is `time_when_late` in `labs/support/lab20.py`.
 #
 # ### Predict
 # The computation takes 1 unit of time, and the neighbor is late by 1 unit. How many units does rank
@@ -363,37 +369,9 @@ def blur_late(comm, strip):
     return new
 
 
-# %% [markdown]
-# The next function measures the three ways. It uses three new names:
-#
-# - `bcast` gives rank 0's value to all ranks (lab 21).
-# - A rank leaves `Barrier` when all ranks have reached it.
-# - `COMM_SELF` contains only the calling rank.
-
-
 # %%
-def time_when_late(comm):
-    """Seconds of rank 0, `late_runs` of each way."""
-    from mpi4py import MPI
-
-    strip = np.tile(photo, (6, 1))
-    alone = timing.measure(partial(blur, MPI.COMM_SELF, strip), seconds=0.5)
-    late = comm.bcast(alone.median, root=0)
-    seconds = {"no neighbor": alone}
-    for name, way in (("late, blocking calls", blur_late), ("late, your blur", blur)):
-        seconds[name] = []
-        for _ in range(late_runs):
-            comm.Barrier()  # Across ranks: both begin together
-            if comm.rank == 1:
-                time.sleep(late)
-            start = time.perf_counter()
-            way(comm, strip)
-            seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
-waits = launch.run(time_when_late, ranks=2)[0]
-plots.spread(waits, title="Overlap hides waiting", xlabel="rank 0's time")
+waits = launch.run(lab20.time_when_late, blur, blur_late, photo, late_runs, ranks=2)[0]
+plots.spread(waits, title="Does overlap hide waiting?", xlabel="rank 0's time")
 alone, blocking, yours = (timing.quartiles(row)[0] for row in waits.values())
 record.add("late neighbour", alone_s=alone, blocking_s=blocking, yours_s=yours, **record.BY_MPI)
 predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
@@ -404,10 +382,11 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # should take hardly more than the control. This is the purpose of non-blocking calls: they hide
 # *waiting*.
 #
-# If the distributions are wide, other programs probably keep the cores busy, so run the cell again.
-# If your blur always takes about 2 units, this MPI probably sends a row of 5,120 bytes by
-# rendezvous. Rank 1 then starts its send after 1 unit, computes for 1 unit, and moves the row only
-# in its `Wait`.
+# If the distributions are wide, or if your blur takes much more than 1 unit, other programs probably
+# keep the cores busy, so run the cell again. If your blur always takes about 2 units on a quiet
+# machine, this MPI might send a row of 5,120 bytes by rendezvous. (The optional part at the end
+# measures up to which length a message is eager.) Rank 1 then starts its send after 1 unit, computes
+# for 1 unit, and moves the row only in its `Wait`.
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary>
@@ -431,7 +410,8 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 predict("20.3", short_us=1.0, long_GB_per_s=5.0)
 
 # %% [markdown]
-# The next cell prints the time of one message for each size, and plots the bytes per second.
+# The next cell prints the time of one message for each size. It plots this time on the left, and the
+# bytes per second on the right.
 
 
 # %%
@@ -476,8 +456,8 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 # again for the longest messages. A likely cause is that they do not fit into the processor's cache.
 #
 # Each point is the median of many samples, and its bar spans the middle half of them (the
-# *interquartile range*). Where the bar is long, the printed line says *not steady* (lab 01), and
-# you should not quote such a number.
+# *interquartile range*). A printed line says *not steady* (lab 01) where the bar is long, or where
+# the last samples were slower or faster than the first. You should not quote such a number.
 #
 # Take the two machines of the prediction, with a latency of 2 µs and a bandwidth of 12 GB/s. Which
 # of the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
@@ -494,14 +474,14 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #   `Sendrecv`, or an order.
 # - `Isend` and `Irecv` let a rank compute instead of waiting. Until `Wait` returns, do not touch
 #   the buffers.
-# - The time of a message is a fixed latency plus its bytes divided by the bandwidth. The same bytes
-#   therefore arrive sooner in a few long messages than in many short ones.
+# - The time of a message is approximately a fixed latency plus its bytes divided by the bandwidth.
+#   The same bytes therefore arrive sooner in a few long messages than in many short ones.
 #
 # Lab 21 builds collectives, such as the allreduce that averages gradients, from these calls.
 #
 # ## Going further (optional): the eager limit
-# Messages of 80 bytes were eager, and messages of 8 MB were not, so the limit is between them. This
-# part finds it in about 15 minutes. Lab 22 uses the limit if you have measured it.
+# In the deadlock section messages of 80 bytes were eager, and messages of 8 MB were not, so the limit
+# is between them. This part finds it in about 15 minutes. Lab 22 uses the limit if you have measured it.
 #
 # The function `is_eager` tries one size. Its two messages are told apart by a *tag*, a number that
 # is sent with a message. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.

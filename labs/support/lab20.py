@@ -1,19 +1,32 @@
-"""The checks of lab 20."""
+"""The checks of lab 20, and its measurement with a neighbor that is late."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from labkit import check, expect, launch, predict
+from labkit import check, expect, launch, predict, timing
 from labkit.counting import CallLog, on_every_size, sizes_of_groups
+from labkit.errors import counted
 
-SMALL = {"send", "recv", "sendrecv", "isend", "irecv"}  # calls that pack objects
+SMALL = {"send", "ssend", "recv", "sendrecv", "isend", "issend", "irecv"}  # calls that pack objects
+STARTING = {"Isend", "Issend", "Irecv", "Isendrecv", "Send_init", "Ssend_init", "Recv_init"}
 
 
-def vector_of(rank, length):
+def vector_of(rank, length, dtype):
     """Another one for each rank: values that nobody guesses."""
-    return np.random.default_rng(rank).integers(1_000_000, size=length)
+    return np.random.default_rng(rank).integers(1_000_000, size=length).astype(dtype)
+
+
+class Waiting(CallLog):
+    """Each send, however short, waits for its receive, as the standard allows."""
+
+    SAME = {"Send": "Ssend", "Isend": "Issend", "send": "ssend", "isend": "issend"}
+
+    def __getattr__(self, name):
+        return super().__getattr__(self.SAME.get(name, name))
 
 
 class Raised(CallLog):
@@ -26,20 +39,27 @@ class Raised(CallLog):
         return lambda obj, *rest, **options: call(obj + 1000, *rest, **options)
 
 
-def expect_rows(subject, strip, new, want):
+def expect_rows(subject, strips, rank, new, want):
     """Each part of the strip by itself: inside, first row, last row."""
-    own_above = (2 * strip[0] + strip[1]) / 3
-    own_below = (strip[-2] + 2 * strip[-1]) / 3
+    strip = strips[rank]
+    first, last = strip[0] + strip[1], strip[-2] + strip[-1]
     unread = (
         "the halo still holds this strip's own row: it is used before its Wait, or nothing was"
         " received"
     )
+    slips_above, slips_below = {unread: (strip[0] + first) / 3}, {unread: (last + strip[-1]) / 3}
+    if rank > 0:
+        far = "the halo holds the first row of the rank `up`, and you need the last one"
+        slips_above[far] = (strips[rank - 1][0] + first) / 3
+    if rank < len(strips) - 1:
+        far = "the halo holds the last row of the rank `down`, and you need the first one"
+        slips_below[far] = (last + strips[rank + 1][-1]) / 3
     expect.close(new[1:-1], want[1:-1], f"{subject}: the inside rows, `new[1:-1]`")
-    expect.close(
-        new[0], want[0], f"{subject}: `new[0]`, which needs `above`", slips={unread: own_above}
-    )
-    expect.close(
-        new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips={unread: own_below}
+    expect.close(new[0], want[0], f"{subject}: `new[0]`, which needs `above`", slips=slips_above)
+    expect.close(new[-1], want[-1], f"{subject}: `new[-1]`, which needs `below`", slips=slips_below)
+    expect(
+        new.dtype == strip.dtype,
+        f"{subject}: right, but of dtype {new.dtype}. The dtype of `strip` is {strip.dtype}.",
     )
 
 
@@ -71,7 +91,10 @@ def check_pass_token(pass_token, patience):
         arrived = pass_token(Raised(comm) if comm.rank == 0 else comm)
         computed = sum(range((comm.rank - 1) % comm.size + 1))
         want = computed + 1000 if comm.size > 1 else 0
-        subject = f"With {comm.size} ranks, if 1000 leave rank 0: what arrived at rank {comm.rank}"
+        subject = (
+            f"With {comm.size} ranks, and 1000 instead of 0 from rank 0: what arrived at rank"
+            f" {comm.rank}"
+        )
         slips = {
             "this is not a sum of the numbers that were sent. Add your rank to the number that "
             "arrives, and send that": computed,
@@ -106,34 +129,44 @@ def check_shift_right(shift_right, few, many, patience):
     """The left neighbor's vector, short or long, with 1 to 5 ranks."""
 
     def expect_shift(comm):
-        for length in (few, many):
-            own = vector_of(comm.rank, length)
-            with check.case(f"{length} values"):
-                log = CallLog(comm)
+        left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        cases = ((few, int, CallLog), (many, float, CallLog), (few, int, Waiting))
+        for length, dtype, way in cases:
+            vector = partial(vector_of, length=length, dtype=dtype)
+            own = vector(comm.rank)
+            log = way(comm)
+            with check.case(
+                f"{length} values" + (", each Send waits for its Recv" if way is Waiting else "")
+            ):
                 theirs = shift_right(log, own)
-            subject = f"{comm.size} ranks, {length} values, rank {comm.rank}"
-            before = vector_of(comm.rank, length)
-            expect.unchanged(before, own, f"{subject}: `own`", because="Receive into another array")
-            left = vector_of((comm.rank - 1) % comm.size, length)
-            expect.equal(theirs, left, f"{subject}: what came from the left")
-            expect(
-                getattr(theirs, "dtype", None) == own.dtype,
-                f"{subject}: right values, but not in an array of `own`'s dtype, {own.dtype}.",
+            subject = f"{counted(comm.size, 'rank')}, {length} values, rank {comm.rank}"
+            expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
+            expect.unchanged(
+                vector(comm.rank), own, f"{subject}: `own`", because="Receive into another array"
             )
-            small = ", ".join(SMALL & set(log.calls))
+            came = getattr(theirs, "dtype", own.dtype)
             expect(
-                not small,
-                f"{subject}: right, but {small} serializes objects. Send arrays by the calls with a"
-                " capital letter.",
+                came == own.dtype,
+                f"{subject}: the dtype of the result is {came}, and that of `own` is {own.dtype}."
+                " Give `theirs` the dtype of `own`.",
+            )
+            slips = {
+                "this is the rank's own vector": own,
+                "this is the vector of the right neighbor": vector(right),
+            }
+            expect.equal(theirs, vector(left), f"{subject}: what came from the left", slips=slips)
+            names = ", ".join(sorted(SMALL & set(log.calls)))
+            expect(
+                not names,
+                f"{subject}: right, but by {names}. Calls in small letters serialize objects. Send"
+                " arrays by the calls with a capital letter.",
             )
             sent = sum("send" in name.lower() for name in log.calls)
-            one_each = sent == 1 or comm.size == 1
             names = ", ".join(sorted(set(log.calls)))
             expect(
-                one_each,
+                sent == 1 or comm.size == 1,
                 f"{subject}: right, but by {names}. One Send or Sendrecv to the right is enough.",
             )
-            expect.equal(log.under_way(), 0, f"{subject}: requests that were never waited for")
 
     per_rank = launch.run(on_every_size, expect_shift, ranks=launch.ranks_here(5), timeout=patience)
     expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")
@@ -148,9 +181,10 @@ def check_blur(blur, patience, photo):
     def expect_blur(comm):
         around = np.pad(photo, ((1, 1), (0, 0)), mode="edge")
         blurred = (around[:-2] + photo + around[2:]) / 3
-        before = np.array_split(photo, comm.size)[comm.rank]
+        strips = np.array_split(photo, comm.size)
+        before = strips[comm.rank]
         want = np.array_split(blurred, comm.size)[comm.rank]
-        subject = f"{comm.size} ranks, rank {comm.rank}"
+        subject = f"{counted(comm.size, 'rank')}, rank {comm.rank}"
         for late in (0, 1):
             if comm.rank % 2 == late:
                 time.sleep(0.2)
@@ -160,12 +194,12 @@ def check_blur(blur, patience, photo):
             expect.unchanged(
                 before, strip, f"{subject}: `strip`", because="While it is sent, write to `new`"
             )
-            expect_rows(subject, before, np.asarray(new), want)
-            blocking = {"Send", "Recv", "Sendrecv"} & set(log.calls) or SMALL & set(log.calls)
-            names = ", ".join(sorted(blocking))
+            expect_rows(subject, strips, comm.rank, np.asarray(new), want)
+            names = ", ".join(sorted(set(log.calls) - STARTING))
             expect(
-                not blocking,
-                f"{subject}: right, but by {names}. Start messages by Isend and Irecv.",
+                not names,
+                f"{subject}: right, but by {names}. Isend and Irecv are enough: they serialize"
+                " nothing and do not block.",
             )
             expect.equal(
                 log.under_way(),
@@ -177,11 +211,36 @@ def check_blur(blur, patience, photo):
         two = photo[: 2 * comm.size]
         around = np.pad(two, ((1, 1), (0, 0)), mode="edge")
         blurred = (around[:-2] + two + around[2:]) / 3
-        before, want = (
-            np.array_split(whole, comm.size)[comm.rank].copy() for whole in (two, blurred)
-        )
+        strips = np.array_split(two, comm.size)
+        want = np.array_split(blurred, comm.size)[comm.rank]
         with check.case(f"{subject}, strips of two rows"):
-            expect_rows(f"{subject}, strips of two rows", before, blur(comm, before.copy()), want)
+            new = np.asarray(blur(comm, strips[comm.rank].copy()))
+            expect_rows(f"{subject}, strips of two rows", strips, comm.rank, new, want)
 
     per_rank = launch.run(on_every_size, expect_blur, ranks=launch.ranks_here(4), timeout=patience)
     expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")
+
+
+# ---------------------------------------------------------------------------------- the measurement
+
+
+def time_when_late(
+    comm, blur: Callable, blur_late: Callable, photo: np.ndarray, runs: int
+) -> dict[str, object]:
+    """Seconds of this rank: `blur` without a neighbor, and `runs` of each with rank 1 late."""
+    from mpi4py import MPI
+
+    strip = np.tile(photo, (6, 1))
+    alone = timing.measure(partial(blur, MPI.COMM_SELF, strip), seconds=0.5)
+    late = comm.bcast(alone.median, root=0)
+    seconds = {"no neighbor": alone}
+    for name, way in (("late, blocking calls", blur_late), ("late, your blur", blur)):
+        seconds[name] = []
+        for _ in range(runs):
+            comm.Barrier()  # both begin together
+            if comm.rank == 1:
+                time.sleep(late)
+            start = time.perf_counter()
+            way(comm, strip)
+            seconds[name].append(time.perf_counter() - start)
+    return seconds

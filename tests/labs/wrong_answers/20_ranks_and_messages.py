@@ -55,6 +55,10 @@ if comm.size == 1:
     Right("20.2", "names for both calls, of which one alone is called", SENDRECV, '''\
 first, second = comm.Send, comm.Sendrecv
     second(sendbuf=own, dest=right, sendtag=0, recvbuf=theirs, source=left)'''),
+    Right("20.2", "a non-blocking send around Recv", SENDRECV, '''\
+sending = comm.Isend(own, dest=right)
+    comm.Recv(theirs, source=left)
+    sending.Wait()'''),
     Right("20.3", "the mean of a list, Waitall", INSIDE + WAIT, '''\
     new[1:-1] = np.mean([strip[:-2], strip[1:-1], strip[2:]], axis=0)
     MPI.Request.Waitall(pending)
@@ -118,12 +122,12 @@ if comm.rank % 2 == 0:
           "dest=right)", hangs=True),
     Wrong("20.2", "wrong neighbour",
           "dest=right, recvbuf=theirs, source=left", "dest=left, recvbuf=theirs, source=right",
-          "what came from the left"),
+          "This is the vector of the right neighbor"),
     Wrong("20.2", "receives into its own vector", "recvbuf=theirs", "recvbuf=own",
           "`own` was changed; it belongs to the caller. Receive into another array"),
-    Wrong("20.2", "returns what it sent", "return theirs", "return own", "what came from the left"),
+    Wrong("20.2", "returns what it sent", "return theirs", "return own", "This is the rank's own vector"),
     Wrong("20.2", "a vector of another dtype", "return theirs", "return theirs.astype(float)",
-          "right values, but not in an array of `own`'s dtype, int64"),
+          "the dtype of the result is float64, and that of `own` is int64"),
     Wrong("20.2", "everybody gets everything",
           SENDRECV, "everything = np.empty((comm.size, own.size), own.dtype)\n"
           "    comm.Allgather(own, everything)\n    theirs = everything[left]",
@@ -133,8 +137,21 @@ if comm.rank % 2 == 0:
     Wrong("20.2", "a request thrown away",
           SENDRECV, "comm.Isend(own, dest=right)\n    comm.Recv(theirs, source=left)",
           "requests that were never waited for: expected 0, got 1"),
+    Wrong("20.2", "a receive that is started and left",
+          SENDRECV, "comm.Irecv(theirs, source=left)\n    comm.Send(own, dest=right)",
+          "requests that were never waited for: expected 0, got 1"),
+    Wrong("20.2", "short vectors by a plain Send, which was eager in the example", SENDRECV, """\
+if own.nbytes < 4000 and comm.size > 1:
+        comm.Send(own, dest=right)
+        comm.Recv(theirs, source=left)
+    else:
+        comm.Sendrecv(own, dest=right, recvbuf=theirs, source=left)""",
+          "5 ranks, 10 values, each Send waits for its Recv: ranks 0, 1, 2, 3, 4 wait in line 8",
+          hangs=True),
+    Wrong("20.2", "whole numbers only", "np.empty_like(own)", "np.empty(len(own), int)",
+          "the dtype of the result is int64, and that of `own` is float64"),
     Wrong("20.2", "small letters",
-          SENDRECV, "theirs = comm.sendrecv(own, dest=right, source=left)", "sendrecv serializes objects"),
+          SENDRECV, "theirs = comm.sendrecv(own, dest=right, source=left)", "by sendrecv. Calls in small letters serialize objects"),
     Wrong("20.3", "fails where a strip has no inside",
           "    new[1:-1] = (strip[:-2] + strip[1:-1] + strip[2:]) / 3\n",
           "    new[1] = (strip[0] + strip[1] + strip[2]) / 3\n"
@@ -155,7 +172,7 @@ if comm.rank % 2 == 0:
     Wrong("20.3", "sends the far row to each neighbour",
           ["comm.Isend(strip[0], dest=up)", "comm.Isend(strip[-1], dest=down)"],
           ["comm.Isend(strip[-1], dest=up)", "comm.Isend(strip[0], dest=down)"],
-          "which needs `"),
+          "The halo holds the "),
     Wrong("20.3", "one buffer for both halos",
           "comm.Irecv(below, source=down)", "comm.Irecv(above, source=down)", "which needs `"),
     Wrong("20.3", "works in place, on rows that are being sent", "new = np.empty_like(strip)", "new = strip",
@@ -165,6 +182,15 @@ if comm.rank % 2 == 0:
           "    comm.Sendrecv(strip[0], up, recvbuf=below, source=down)\n"
           "    comm.Sendrecv(strip[-1], down, recvbuf=above, source=up)\n",
           "right, but by Sendrecv"),
+    Wrong("20.3", "a send that waits for its receive", [
+        "comm.Isend(strip[0], dest=up), comm.Isend(strip[-1], dest=down)", INSIDE],
+        ["", "    for row, to in ((strip[0], up), (strip[-1], down)):\n"
+         "        if to != MPI.PROC_NULL:\n            comm.Ssend(row, dest=to)\n" + INSIDE],
+        "right, but by Ssend. Isend and Irecv are enough"),
+    Wrong("20.3", "all ranks meet first", INSIDE, "    comm.Barrier()\n" + INSIDE,
+          "right, but by Barrier. Isend and Irecv are enough"),
+    Wrong("20.3", "single precision", "np.empty_like(strip)", "np.empty(strip.shape, np.float32)",
+          "right, but of dtype float32. The dtype of `strip` is float64"),
     Wrong("20.3", "tags that do not match",
           "comm.Irecv(below, source=down)", "comm.Irecv(below, source=down, tag=1)",
           "of blur: request.Wait()", hangs=True),

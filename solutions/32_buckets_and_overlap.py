@@ -24,7 +24,7 @@
 # allreduce starts as soon as its gradient is complete, so only the last one, which belongs to layer
 # 0, is not hidden.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 90 · Level: advanced · Before: 23, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 23, 30
 
 # %%
 from functools import partial
@@ -73,9 +73,9 @@ patience = 60  # seconds after which a check calls the ranks stuck
 #
 # | | |
 # |---|---|
-# | `net.gradients`, `net.parameters` | flat arrays; the forward pass begins with tensor 0, and the backward pass ends there |
+# | `net.gradients`, `net.parameters` | lists of flat float32 arrays, one a tensor; the forward pass begins with tensor 0, and the backward pass ends there |
 # | `net.numbers` | 0, 1, …: the tensors' numbers; with PyTorch, tensor i is the i-th of `module.parameters()` |
-# | `net.join(numbers)` | one vector that contains the gradients with these numbers |
+# | `net.join(numbers)` | a new vector that contains the gradients with these numbers |
 # | `net.cut(vector, numbers)` | splits such a vector again: a list of (i, piece) |
 # | `net.update(i, mean)` | the SGD (stochastic gradient descent) step of tensor i, where `mean` is its mean gradient over all ranks |
 #
@@ -191,9 +191,9 @@ predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step
 # 161 ms, so the allreduce takes 161 / (105 + 161) = 61 % of the step. (Such numbers in the text
 # belong to the parameters as given at the top of the lab.)
 #
-# AlexNet should gain much from overlap. Its last three layers hold nearly all of its bytes, and
-# their gradients are complete when the backward pass has hardly begun. The convolutions, which
-# account for nearly all of the computation, are still to come.
+# AlexNet should gain much from overlap. Its last three layers hold 96 % of its bytes, and their
+# gradients are complete when the backward pass has hardly begun. The convolutions, which account
+# for 92 % of the computation, are still to come.
 #
 # ### Exercise 32.2 · Layer by layer
 # `comm.Iallreduce` is the non-blocking version of `Allreduce`. It launches the collective and
@@ -206,8 +206,8 @@ predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step
 #     first.Wait()                            # sum_of_a is complete; sum_of_b may not be
 #     second.Wait()                           # sum_of_b is complete, too
 #
-# Write `one_by_one`, which launches the allreduce of gradient i in `ready(i)`. In `finish`, wait
-# for each allreduce and then update its tensor. 8 lines. *(intermediate)*
+# Write `one_by_one`, which launches the allreduce of gradient i in `ready(i)`. Wait for each
+# allreduce only in `finish`, and then update its tensor. 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: what has to be kept</summary>
 #
@@ -258,21 +258,23 @@ check("32.2", one_by_one)
 #
 # ## Buckets
 # Is it best to launch one allreduce for each layer? Every allreduce has a per-call overhead,
-# however short its vector is. On 160 ranks it sends about 16 messages one after the other, which is
-# twice ⌈log₂ 160⌉ (lab 24). Each message takes at least 5 µs, so even an allreduce of a few bytes
-# takes about 0.1 ms.
+# however short its vector is. On 160 ranks, an allreduce of a few kilobytes or more sends about 16
+# messages one after the other, which is twice ⌈log₂ 160⌉ (lab 24). Each message takes at least
+# 5 µs, so 4 kB take about 0.1 ms.
 #
 # Way (b) pays this overhead once for each layer. How much of it is visible depends on the library:
 #
 # - On the virtual cluster all allreduces are in progress **side by side**. Their waiting times
-#   overlap, so a step pays far less than 58 overheads for 58 layers.
+#   overlap, so a step pays far less than one overhead per layer.
 # - A library may execute **one after the other**, as Horovod's background thread does. Then the
 #   overheads add up.
 #
 # The remedy is to join several gradients into one vector, a **bucket**, and to launch one allreduce
-# for it. The effect is largest in a network with many short layers and little computation. For the
-# next measurement we therefore take GoogLeNet, which has 58 layers, and give each GPU a single
-# image per step instead of 32. The next cell prints the two times that you need for a prediction:
+# for it.
+#
+# The effect is largest in a network with many short layers and little computation. For the next
+# measurement we therefore take GoogLeNet, which has 58 layers, and give each GPU a single image per
+# step instead of 32. The next cell prints the two times that you need for a prediction:
 
 # %%
 few = lab32.table("googlenet", 1, flops)
@@ -368,7 +370,7 @@ check("32.3", in_buckets)
 # bucket holds one layer, which is way (b), and the largest holds the whole network, which is way
 # (a). Each size is measured with allreduces side by side and with one after the other. The cell
 # plots the milliseconds of a step over the bucket size, with one curve for each of the two kinds,
-# and prints the same numbers. This takes about half a minute.
+# and prints the same numbers. This takes one to three minutes.
 
 # %%
 swept = lab32.bucket_sweep(in_buckets, few, largest, machine, bucket_sizes)
@@ -387,19 +389,21 @@ predict.compare(
 #   show way (a), 6.9 + 17.7 = 24.6 ms.
 # - At the left end a bucket holds one layer, as in way (b). *Side by side* this is far faster than
 #   (a). *One after the other* it is slower than (a), because 58 overheads cost more than overlap
-#   can save. Your three terms, 2.3 + 17.7 + 58 × 0.1, give about 26 ms. The simulator finds 31 ms,
-#   mainly because the 58 allreduces, simulated without any computation, take 28 ms and not the 17.7
-#   + 5.8 = 23.5 ms of our estimate. The bytes therefore take longer in 58 parts, or the overhead is
-#   larger than 0.1 ms.
+#   can save.
+#
+# For the left end, one after the other, your three terms 2.3 + 17.7 + 58 × 0.1 give about 26 ms,
+# but the simulator finds 31 ms. A message of more than 12 KiB begins with a handshake of 10 µs,
+# which our overhead of 0.1 ms leaves out (the machine's table has both numbers). Most layers send
+# such messages. We simulated the 58 allreduces without computation: they take 28 ms, and 23 ms if
+# the handshake is set to zero.
 #
 # Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
 # often. If they are too large, the last bucket is large, too, and it is launched when no
-# computation is left to hide it. The best size is 2 MB side by side, and 8 MB with one after the
-# other, where buckets matter more.
+# computation is left to hide it. Of these five sizes, the best is 2 MB side by side and 8 MB with
+# one after the other, where buckets matter more.
 #
-# Now compare the two left ends. The same 58 allreduces take less time side by side, so latency can
-# be hidden, too. The library [Aluminum](@dryden2018) (2018) uses this. It has no buckets but
-# launches many non-blocking allreduces, and a separate thread makes progress on all of them.
+# Side by side, the left end is less than 1 ms above the minimum, so 58 allreduces in progress
+# together hide most of their overheads.
 #
 # ## On how many GPUs, and for which networks?
 # We compare the ways by their **efficiency**, which is the time for the computation divided by the
@@ -418,7 +422,7 @@ predict("32.3", efficiency_of_a=40, efficiency_of_b=60)
 # ### Measure: 160 virtual GPUs
 # We measure all three ways on 8, 32 and 160 GPUs. As a control we add "(b) not overlapped", which
 # makes the same calls as (b) but launches them only after the backward pass. The plot shows the
-# efficiency over the number of GPUs. This takes about half a minute.
+# efficiency over the number of GPUs. This takes about a quarter of a minute.
 
 # %%
 ways = {
@@ -436,9 +440,50 @@ predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency
 # shows what overlap alone contributes. Way (c) is hardly better than (b) here, because AlexNet has
 # only 8 layers and no short ones that would benefit from a bucket.
 #
-# Two results need another explanation: (b) is better than predicted, and even "(b) not overlapped",
-# which hides nothing, is better than (a). To find the reason, the next cell measures AlexNet's
-# messages alone, without computation.
+# Overlap does not explain two of the results. For (b), 161 − 70 = 91 ms of (a)'s allreduce should
+# stay visible, and the efficiency should be 105 / (105 + 91) = 54 %, but it is 68 %. And even "(b)
+# not overlapped", which hides nothing, is better than (a). Several allreduces side by side use
+# links that a single allreduce leaves idle, so the messages themselves take less time, which the
+# first part of *Going further* measures.
+#
+# ### Measure: does overlap matter for other networks?
+# Each line of the next output is the efficiency of one network in one way, now with 32 images per
+# GPU for all three networks. This takes about half a minute.
+
+# %%
+print(f"efficiency on {largest} GPUs, {images} images each (%)")
+for name, net in nets.items():
+    for label in ("(a) at the end", "(b) by layer", "(c) buckets"):
+        took = lab32.on_gpus(ways[label], net, largest, machine).time
+        print(f"{name:>10}  {label:<16} {100 * net.seconds / took:5.0f}")
+
+# %% [markdown]
+# **Explain.** GoogLeNet and VGG-16 compute for so long, compared with the number of their bytes,
+# that (b) and (c) hide nearly all communication. Even (a) loses less than on AlexNet. What counts
+# is the ratio between the time of the allreduce and the time of the backward pass. To see the
+# effect of fewer images or faster GPUs, change `images` and `flops` at the top of the lab.
+#
+# The machine is a model without jitter or an input pipeline. Trust the large differences between
+# the ways, but not the percentages.
+#
+# ### What you take away
+# - Gradients become ready from the last layer to the first. Launch each allreduce immediately, and
+#   wait for it before the update. Every rank must launch the same collectives in the same order.
+# - A bucket saves latencies but starts later than its first gradient could. Buckets matter where a
+#   network has many short layers and allreduces run one after the other.
+# - The last allreduce of a step has nothing left to hide behind, so it should be short.
+# - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
+#   far less time, (a) loses little.
+# - A launched allreduce does not always make progress. Lab 36 shows who moves a message on your
+#   machine while you compute, and lab 44 covers Horovod's timeline and settings.
+#
+# ## Going further (optional): a closer look at the messages
+# This part takes about 8 minutes more.
+#
+# ### Measure: allreduces side by side
+# Why is (b) better than predicted, and "(b) not overlapped" better than (a)? The next cell measures
+# AlexNet's messages alone, without computation. As a control, the last line has the allreduces of
+# (b) one after the other.
 
 # %%
 print(f"AlexNet's messages alone, {largest} GPUs (ms)")
@@ -453,11 +498,15 @@ for name, seconds in apart.items():
     print(f"{name:>26} {1e3 * seconds:6.0f}")
 
 # %% [markdown]
-# **Explain.** Several allreduces side by side use links that a single allreduce leaves idle, so the
-# messages of (b) take only 116 ms instead of 161 ms. This is why our prediction for (b) was too
-# low. We subtracted the 70 ms of the backward pass from 161 ms, which left 91 ms and an efficiency
-# of 105 / (105 + 91) = 54 %. In fact 116 − 70 = 46 ms stay visible, and 105 / (105 + 46) is 70 %,
-# close to the measured 68 %.
+# **Explain.** One after the other, the 8 allreduces of (b) take about as long as the single one of
+# (a). Side by side they take only 116 ms instead of 161 ms, because they use links that a single
+# allreduce leaves idle.
+#
+# This is why our prediction for (b), 54 %, was too low. Not 91 ms but only 116 − 70 = 46 ms stay
+# visible, and 105 / (105 + 46) is 70 %, close to the measured 68 %.
+#
+# The library [Aluminum](@dryden2018) (2018) makes use of allreduces side by side. It has no buckets
+# but launches many non-blocking allreduces, and a separate thread makes progress on all of them.
 #
 # ### Measure: what is hidden behind what?
 # The next plot shows two steps of AlexNet on 16 GPUs with (a) and (b). Time runs from left to
@@ -473,37 +522,6 @@ plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backw
 # **Explain.** In (a) no message is in progress while rank 0 computes, and the next forward pass
 # starts only when the allreduce is complete. In (b) the messages are in progress during the
 # backward pass, so the next forward pass starts almost immediately.
-#
-# ### Measure: does overlap matter for other networks?
-# Each line of the next output is the efficiency of one network in one way, now with 32 images per
-# GPU for all three networks.
-
-# %%
-print(f"efficiency on {largest} GPUs, {images} images each (%)")
-for name, net in nets.items():
-    for label in ("(a) at the end", "(b) by layer", "(c) buckets"):
-        took = lab32.on_gpus(ways[label], net, largest, machine).time
-        print(f"{name:>10}  {label:<16} {100 * net.seconds / took:5.0f}")
-
-# %% [markdown]
-# **Explain.** GoogLeNet and VGG-16 compute for so long, compared with the number of their bytes,
-# that (b) and (c) hide nearly all communication. Even (a) loses less than on AlexNet. What counts
-# is the ratio between the time of the allreduce and the time of the backward pass. To see the
-# effect of fewer images or faster GPUs, change `images` and `flops` at the top of the lab.
-#
-# The machine is a model without jitter or an input pipeline. Trust the ranking of the ways, but not
-# the percentages.
-#
-# ### What you take away
-# - Gradients become ready from the last layer to the first. Launch each allreduce immediately, and
-#   wait for it before the update. Every rank must launch the same collectives in the same order.
-# - A bucket saves latencies but starts later than its first gradient could. Buckets matter where a
-#   network has many short layers and allreduces run one after the other.
-# - The last allreduce of a step has nothing left to hide behind, so it should be short.
-# - Overlap matters most where an allreduce takes about as long as the backward pass. Where it takes
-#   far less time, (a) loses little.
-# - A launched allreduce does not always make progress. Lab 36 shows who moves a message on your
-#   machine while you compute, and lab 44 covers Horovod's timeline and settings.
 #
 # ## Going further (optional): S-Caffe's two sides
 # This part takes about 25 minutes more.
@@ -589,8 +607,7 @@ predict("32.4", efficiency_of_d=60)
 
 # %% [markdown]
 # ### Measure: two sides
-# We compare (d) with (a), and with a control that makes the same calls as (d) without overlap. This
-# takes about half a minute.
+# We compare (d) with (a), and with a control that makes the same calls as (d) without overlap.
 
 # %%
 pair = {"(d) two sides": two_sides, "(d) not overlapped": lab32.unhidden(two_sides)}
@@ -602,9 +619,11 @@ print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 
 # %% [markdown]
 # **Explain.** A vector takes 22 ms inside a node and 38 ms between nodes, so the 16 vectors take 8
-# × 22 + 8 × 38 = 480 ms, and the efficiency is about 105 / 480 = 22 %. Compared with its own
-# control, (d) gains from overlap, but it is much slower than (a), whose messages take only 161 ms.
+# × 22 + 8 × 38 = 480 ms, and the efficiency is about 105 / 480 = 22 %. The simulated messages take
+# less, 429 ms, because the trees of the 8 layers are in progress side by side.
 #
+# Compared with its own control, (d) gains from overlap, but it is much slower than (a), whose
+# messages take only 161 ms.
 # The cause is the trees, not the overlap. The authors of S-Caffe therefore wrote a reduction of
 # their own. It uses chains inside groups of ranks, in which a vector travels in chunks (lab 25),
 # and a tree across the groups. They report that it is up to 2.6 times as fast as the reduction of

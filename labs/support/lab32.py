@@ -37,14 +37,19 @@ SLOW = 2e6  # bytes/s of links over which the broadcasts of the toy net outlast 
 def hooks_and_one_sum(at_the_end, watch, batch, patience, workers):
     """Hooks that tell `ready` of each gradient once, in time; and one Allreduce after backward."""
     expect_hooks(watch)
-    expect_sums(one_step(at_the_end), "Allreduce", planned(1e9, len(SIZES)), late=True)
+    seen = one_step(at_the_end)
+    expect_sums(seen, "Allreduce", planned(1e9, len(SIZES)), late=True)
+    expect_updates(seen)
     expect_one_process(at_the_end, watch, batch, patience, workers)
 
 
 @check.exercise("32.2")
 def each_begun_in_time(one_by_one, watch, batch, patience, workers):
     """One Iallreduce for each gradient, launched when it is complete, and waited for in finish."""
-    expect_sums(one_step(one_by_one), "Iallreduce", planned(1, 1))
+    for steps in (1, 2):
+        seen = one_step(one_by_one, steps)
+        expect_sums(seen, "Iallreduce", planned(1, 1))
+        expect_updates(seen)
     expect_one_process(one_by_one, watch, batch, patience, workers)
 
 
@@ -54,7 +59,7 @@ def full_buckets(in_buckets, watch, batch, patience, workers):
     few, many = 1000, 10**9
     for size, most in [
         (12_000, few),
-        (15_000, few),
+        (12_805, few),  # one byte more than gradients 5, 4 and 3 have
         (10_000, few),
         (1, few),
         (many, few),
@@ -64,6 +69,7 @@ def full_buckets(in_buckets, watch, batch, patience, workers):
         with check.case(f"buckets of size={size:,} bytes, most={most}"):
             seen = one_step(partial(in_buckets, size=size, most=most), steps=2)
             expect_sums(seen, "Iallreduce", planned(size, most), late=size > 1)
+            expect_updates(seen)
     expect_one_process(partial(in_buckets, size=12_000), watch, batch, patience, workers)
 
 
@@ -72,7 +78,17 @@ def two_directions(two_sides, watch, batch, patience, workers):
     """One Ireduce for each gradient, launched when it is complete; one Ibcast for each tensor and
     step; a forward pass in which each layer waits only for its own parameters.
     """
-    seen = one_step(two_sides, steps=2, machine=virtual.ideal(bandwidth=SLOW))  # by the last rank
+
+    def with_before(comm, net):
+        returned = two_sides(comm, net)
+        if not isinstance(returned, tuple | list) or len(returned) != 3:
+            raise LabError(
+                "two_sides(comm, net) should return three functions:"
+                " end it with `return ready, finish, before`."
+            )
+        return returned
+
+    seen = one_step(with_before, steps=2)  # by the last rank
     expect_sums(seen, "Ireduce", planned(1, 1))
     others = "Ranks other than 0 call net.update, too: only rank 0 has the sums to do it with."
     expect(seen.updates == 0, others)
@@ -83,14 +99,24 @@ def two_directions(two_sides, watch, batch, patience, workers):
         f" {wanted}."
     )
     expect(broadcast == wanted, each)
-    first = seen.forward[1][0]  # seconds at which the layers began, in the second step
-    last = seen.forward[1][-1]
+    first, second, *_, last = seen.forward[1]  # seconds at which layers began, in the second step
+    begun = sum(call.name == "Ibcast" and call.begin < first + 1e-9 for call in seen.calls)
+    expect(
+        begun >= len(SIZES),
+        f"When layer 0 began its next forward pass, Ibcast had been called for {begun} of"
+        f" {len(SIZES)} tensors: `finish` should launch them all, and `before` only wait.",
+    )
     late = (
         "Layer 0 began its next forward pass only when all broadcasts were complete, because no"
         " later layer had to wait."
     )
     needs = "It needs only its own parameters, and they should be sent first."
     expect(last - first > SECONDS * (len(SIZES) - 1) + 1e-9, f"{late} {needs}")
+    expect(
+        second - first < 1.5 * SECONDS,
+        "Layer 1 began its next forward pass only when a later layer's parameters had arrived."
+        " It needs only its own: before(i) should wait for the broadcast of tensor i alone.",
+    )
     expect_one_process(two_sides, watch, batch, patience, workers)
 
 
@@ -99,18 +125,20 @@ def expect_hooks(watch: Callable) -> None:
     there."""
     module = nets.torch_digits()
     weights = list(module.parameters())
-    told = []  # what ready was given, and whether that gradient was there
+    told = []  # what ready was given, whether that gradient was there, and how many were
 
     def ready(i) -> None:
         there = isinstance(i, Integral) and i < len(weights) and weights[i].grad is not None
-        told.append((i, there))
+        told.append((i, there, sum(weight.grad is not None for weight in weights)))
 
     watch(module, ready)
     expect(not told, "`watch` calls ready itself: it should give PyTorch a function that will.")
     module(torch.ones(8, 64)).square().sum().backward()
-    numbers = [i for i, _ in told]
+    numbers = [i for i, *_ in told]
     a_weight = "ready gets a weight, not its number: PyTorch calls a hook with the weight."
-    expect(all(isinstance(i, Integral) for i in numbers), a_weight)
+    expect(not any(isinstance(i, torch.Tensor) for i in numbers), a_weight)
+    other = [i for i in numbers if not isinstance(i, Integral)]
+    expect(not other, f"ready gets {other[:1]}, not a parameter's number, which is 0, 1, …")
     numbers = [int(i) for i in numbers]
     once = f"Gradients 0 to 5 came, each once; ready was told of {numbers}."
     expect(sorted(numbers) == [0, 1, 2, 3, 4, 5], once)
@@ -119,9 +147,18 @@ def expect_hooks(watch: Callable) -> None:
         f"The last layer's gradients come first, not {numbers}.",
     )
     expect(
-        all(there for _, there in told),
+        all(there for _, there, _ in told),
         "ready(i) is called before `.grad` of parameter i is there.",
     )
+    expect(
+        [count for *_, count in told] == [1, 2, 3, 4, 5, 6],
+        "ready(i) is called late: other gradients were complete before it was told of i.",
+    )
+    again = "In a second backward pass, ready was told of {} gradients, not of all 6."
+    del told[:]
+    module.zero_grad()
+    module(torch.ones(8, 64)).square().sum().backward()
+    expect(len(told) == 6, again.format(len(told)))
 
 
 def planned(nbytes: float, most: int) -> list[list[int]]:
@@ -144,8 +181,9 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
     over.
     """
     for call in seen.calls:
-        others = f"comm.{call.name} is called; only {name} should be used."
-        expect(call.name in (name, "Ibcast"), others)
+        allowed = (name, "Ibcast") if name == "Ireduce" else (name,)
+        others = f"comm.{call.name} is called; only {' and '.join(allowed)} should be used."
+        expect(call.name in allowed, others)
     for ready, end in zip(seen.ready, seen.backward_ends, strict=True):
         ms = 1e3 * (end - ready[-1])
         waits = f"`ready` waits: after the first gradient, backward takes {ms:.2f} ms"
@@ -181,12 +219,27 @@ def expect_sums(seen: Steps, name: str, buckets: list[list[int]], late: bool = F
             expect(in_time, f"{word}: gradients {bucket} came {1e3 * moment:.1f} {called}.")
 
 
-def one_step(way: Callable, steps: int = 1, machine=None) -> Steps:
-    """What the last of four virtual ranks saw of steps of the toy net, 1 ms a layer."""
-    times = [SECONDS] * len(SIZES)
-    return (
-        virtual.Cluster(4, machine=machine).run(train, way, SIZES, steps, times, times).results[-1]
+def expect_updates(seen: Steps) -> None:
+    """Fail unless net.update was called once for each tensor and step."""
+    steps = len(seen.ready)
+    wanted = steps * len(SIZES)
+    slip = (
+        f"In {counted(steps, 'step')} rank 3 calls net.update {seen.updates} times, not {wanted}"
+        f" times, once for each of the {len(SIZES)} tensors and step."
     )
+    if steps > 1 and seen.updates > wanted:
+        slip += " Does `finish` empty what `ready` has collected?"
+    expect(seen.updates == wanted, slip)
+
+
+def one_step(way: Callable, steps: int = 1) -> Steps:
+    """What the last of four virtual ranks saw of steps of the toy net, 1 ms a layer.
+
+    The links are slow, so that a collective of a large tensor outlasts a layer's computation.
+    """
+    times = [SECONDS] * len(SIZES)
+    cluster = virtual.Cluster(4, machine=virtual.ideal(bandwidth=SLOW))
+    return cluster.run(train, way, SIZES, steps, times, times).results[-1]
 
 
 def expect_one_process(way, watch, batch, patience, workers) -> None:
@@ -588,6 +641,14 @@ class Queued:
         return True
 
     wait = Wait
+
+    def Test(self) -> bool:
+        if self in self.queue.line:
+            self.queue.go_on()
+        self.ended = self not in self.queue.line
+        return self.ended
+
+    test = Test
 
     @staticmethod
     def Waitall(requests) -> bool:

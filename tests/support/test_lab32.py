@@ -32,6 +32,27 @@ def test_sums_one_after_the_other_do_not_share_their_latencies():
     assert queued == pytest.approx(len(net.sizes) * together, rel=0.01)
 
 
+def test_a_sum_that_queues_can_be_tested_until_it_is_over():
+    def tested(comm, net):
+        sums = [np.empty_like(part) for part in net.gradients]
+        requests = []
+
+        def ready(i):
+            requests.append(comm.Iallreduce(net.gradients[i], sums[i]))
+
+        def finish():
+            for request in requests:
+                while not request.Test():
+                    pass
+
+        return ready, finish
+
+    net = lab32.table("alexnet", images=1, flops=1e12)
+    machine = virtual.ideal(alpha=1e-3, bandwidth=1e9)
+    times = [lab32.messages_alone(way, net, 2, machine, queued=True) for way in (started, tested)]
+    assert times[1] == pytest.approx(times[0], rel=0.01)
+
+
 def test_few_values_that_stand_for_many_take_as_long_as_many():
     # 6.4 kB, summed by halves: as 800 bytes, MPI would take them for short and send all in each
     # message.

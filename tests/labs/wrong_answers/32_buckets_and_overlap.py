@@ -58,6 +58,8 @@ RIGHT = [
             i = numbers[MPI.Request.Waitany(list(requests.values()))]
             net.update(i, sums[i] / comm.size)
 """),
+    Right("32.2", "tests until it is over", "            request.Wait()\n",
+          "            while not request.Test():\n                pass\n"),
     Right("32.3", "a count of bytes, wait()", ["    flying = []\n", """\
         if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
             send()
@@ -125,6 +127,37 @@ WRONG = [
           "`watch` calls ready itself"),
     Wrong("32.1", "counted from 1", "enumerate(module.parameters())", "enumerate(module.parameters(), 1)",
           "ready was told of [6, 5, 4, 3, 2, 1]"),
+    Wrong("32.1", "each tensor is updated twice with half the mean", "net.update(i, piece / comm.size)",
+          "net.update(i, piece / comm.size / 2)\n            net.update(i, piece / comm.size / 2)",
+          "In 1 step rank 3 calls net.update 12 times"),
+    Wrong("32.1", "only rank 0 updates", "        for i, piece in net.cut(total, net.numbers):",
+          "        for i, piece in net.cut(total, net.numbers) if comm.rank == 0 else ():",
+          "rank 3 calls net.update 0 times"),
+    Wrong("32.1", "all numbers are told when the first layer's gradient comes", """\
+    for i, weight in enumerate(module.parameters()):
+        weight.register_post_accumulate_grad_hook(lambda weight, i=i: ready(i))""", """\
+    weights = list(module.parameters())
+
+    def tell(weight):
+        for i in reversed(range(len(weights))):
+            ready(i)
+
+    weights[0].register_post_accumulate_grad_hook(tell)""", "ready(i) is called late"),
+    Wrong("32.1", "only the first backward pass is told of", [
+        "    for i, weight in enumerate(module.parameters()):\n", HOOK], [
+        "    told = set()\n    for i, weight in enumerate(module.parameters()):\n",
+        "weight.register_post_accumulate_grad_hook(\n            lambda weight, i=i: None if i in told"
+        " else (told.add(i), ready(i)) and None\n        )"],
+          "In a second backward pass, ready was told of 0 gradients"),
+    Wrong("32.1", "names, not numbers", "i, weight in enumerate(module.parameters())",
+          "i, weight in module.named_parameters()", "ready gets ['4.bias'], not a parameter's number"),
+    Wrong("32.2", "each gradient waits for the allreduce before it", BEGIN,
+          "for request in requests.values():\n            request.Wait()\n        " + BEGIN,
+          "`ready` waits"),
+    Wrong("32.2", "a list that is never emptied", [
+        "    requests = {}\n", BEGIN, "in requests.items():", "        requests.clear()\n"], [
+        "    requests = []\n", "requests.append((i, comm.Iallreduce(net.gradients[i], sums[i])))",
+        "in requests:", ""], "Does `finish` empty what `ready` has collected"),
     Wrong("32.2", "updates before it waits", [BEGIN, "            request.Wait()\n            net.update(i, sums[i] / comm.size)\n"],
           [BEGIN, "            net.update(i, sums[i] / comm.size)\n            request.Wait()\n"],
           "A result was used before its request was waited for"),
@@ -155,7 +188,7 @@ WRONG = [
           "            request.Wait()\n            net.update(i, sums[i] / comm.size)\n",
           "            net.update(i, sums[i] / comm.size)\n", "never waited for"),
     Wrong("32.3", "the last bucket is never sent", LAST, "",
-          "size=15,000 bytes, most=1000: Iallreduce is called for"),
+          "size=12,805 bytes, most=1000: Iallreduce is called for"),
     Wrong("32.3", "a count of bytes that the last bucket does not set back", ["    flying = []\n", """\
         if sum(net.gradients[j].nbytes for j in waiting) >= size or len(waiting) >= most:
             send()
@@ -164,7 +197,7 @@ WRONG = [
         if filled[0] >= size or len(waiting) >= most:
             send()
             filled[0] = 0
-"""], "size=15,000 bytes, most=1000: Iallreduce is called for"),
+"""], "size=12,805 bytes, most=1000: Iallreduce is called for"),
     Wrong("32.3", "the list in flight is cleared with the other",
           "list(waiting)))", "waiting))", "Was the list cleared"),
     Wrong("32.3", "a tensor too many", "len(waiting) >= most", "len(waiting) > most",
@@ -174,6 +207,29 @@ WRONG = [
     Wrong("32.3", "a delay of its own on each rank, as by its clock",
           "len(waiting) >= most:", "len(waiting) >= most + comm.rank:",
           "make the same collective calls in the same order"),
+    Wrong("32.3", "a byte less than `size` is enough", ">= size or", ">= size - 1 or",
+          "size=12,805 bytes, most=1000: Iallreduce is called for"),
+    Wrong("32.3", "the bucket before is waited for when the next is sent",
+          "        own = net.join(waiting)\n",
+          "        if flying:\n            flying[-1][0].Wait()\n        own = net.join(waiting)\n",
+          "`ready` waits"),
+    Wrong("32.4", "broadcasts are launched only in before", [
+        "broadcasts[i] = comm.Ibcast(net.parameters[i], root=0)", "broadcasts.pop(i).Wait()"], [
+        "broadcasts[i] = True",
+        "broadcasts.pop(i)\n            comm.Ibcast(net.parameters[i], root=0).Wait()"],
+          "Ibcast had been called for 1 of 6 tensors"),
+    Wrong("32.4", "a layer waits for the next layer's parameters, too", BEFORE, """\
+        for tensor in range(i + 2):
+            if tensor in broadcasts:
+                broadcasts.pop(tensor).Wait()
+""", "Layer 1 began its next forward pass only when a later layer's parameters had arrived"),
+    Wrong("32.4", "before is not returned", "return ready, finish, before", "return ready, finish",
+          "end it with `return ready, finish, before`"),
+    Wrong("32.4", "a blocking broadcast in before", [
+        "broadcasts[i] = comm.Ibcast(net.parameters[i], root=0)", "broadcasts.pop(i).Wait()"], [
+        "broadcasts[i] = True",
+        "broadcasts.pop(i)\n            comm.Bcast(net.parameters[i], root=0)"],
+          "comm.Bcast is called; only Ireduce and Ibcast should be used"),
     Wrong("32.4", "nobody broadcasts",
           CAST, "", "Ibcast is called for [] values"),
     Wrong("32.4", "all broadcasts are waited for before the first layer",

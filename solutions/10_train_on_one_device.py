@@ -182,7 +182,7 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # is the **mean squared error**. With `sum((z - y)**2) / 2` as the loss of a sample, where y is the
 # true amounts, the derivative is `z - y`. It has the same form as `p - y`, prediction minus truth,
 # and everything else in this section stays the same. (`F.mse_loss` has no factor 1/2, and divides
-# by the number of outputs.)
+# by the number of all values, images times outputs.)
 #
 # For classes one could also take the squared error of the *probabilities*. Where the network is
 # certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
@@ -490,7 +490,8 @@ plots.loss(both, title=title, name="loss")
 # - Some layers behave differently in training. For example, **dropout** sets a random part of its
 #   input to 0. So switch the network to evaluation mode with `net.eval()`, and afterwards restore
 #   the mode that it had: `net.training` is the mode (True in training), and `net.train(True)` or
-#   `net.train(False)` sets it for the network and all its layers.
+#   `net.train(False)` sets it for the network and all its layers. (Here all layers had
+#   the same mode before.)
 # - No gradient is needed, so switch off the recording with `with torch.inference_mode():`, and call
 #   the network only once.
 #
@@ -612,7 +613,7 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoiled=last_epoch(high))
 # knows nothing. The printed lines show why it does not recover. The long steps have moved the
 # weights so far that most units of layer 2 are silent, which means that ReLU returns 0 for every
 # test image. Where a unit is also 0 for every image of a batch, it passes no gradient, so it
-# remains silent. (You might see fewer silent units and a loss that still jumps, if the run has not
+# usually remains silent. (You might see fewer silent units and a loss that still jumps, if the run has not
 # reached that state yet.)
 #
 # Which learning rate is the highest that still works? The next cell trains with more rates, each
@@ -646,8 +647,8 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # </details>
 #
 # ## On a GPU: a workload that fills it
-# (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
-# sentence.)
+# (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above. On a
+# CPU the next cell prints one sentence.)
 #
 # The digits' network is so small that a GPU spends most of a step on starting operations. This
 # section therefore trains two networks that are large enough, with the `train_step` that you wrote:

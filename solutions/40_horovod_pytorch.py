@@ -222,9 +222,10 @@ check("40.1", begin, my_rows)
 #   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
 #   the running mean of a batch-normalization layer.
 #
-# **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
-# takes one step with zero gradients. With weight decay this step changes the weights, so the
-# weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing,
+# **First the optimizer, then the tensors.** *Momentum* is an average of earlier gradients that some
+# optimizers keep for each weight, and *weight decay* makes each weight a little smaller in every
+# step. To create a momentum that it can overwrite, Horovod takes one step with zero gradients. With
+# weight decay this step changes the weights, so the weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing,
 # not even the learning rate.)
 #
 # 2 lines. *(beginner)*
@@ -456,7 +457,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights, and all runs except *start_as_you_are* call
 # `begin_equal`. After each of these runs, how many *different* networks are there on your ranks?
-# (Their number is in the output of the first cell that trained.)
+# (The first cell that trained printed how many ranks there are.)
 
 # %%
 predict(
@@ -554,11 +555,12 @@ plots.loss(
 # and each loss fell.
 #
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
-#   for the last bits. This agreement is the proof.
+#   for the last bits. This agreement shows that
+#   nothing is missing.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
 #   equal, but they do not make different networks equal. The loss falls slowly, because with p
-#   ranks only 1/p of each update comes from the gradient of the rank's own network. The curve is
-#   therefore close to that of *rate_of_one_rank*.
+#   ranks only 1/p of each update comes from the gradient of the rank's own network. This is
+#   the likely reason why the curve is close to that of *rate_of_one_rank*.
 # - *first_rows*: there is one network, and its loss looks right. (The last loss can even be the
 #   lowest of all, because a loss of 32 images varies more from step to step than one of 128.) But
 #   all ranks compute the same gradients, so four ranks do the work of one and leave three quarters

@@ -226,6 +226,7 @@ check("66.2", exchange, Exchange)
 #
 # ### Exercise 66.3 · Dispatch and combine
 # Complete both functions. You need these calls:
+# - To tell all ranks the counts, use `comm.Alltoall(counts, arriving)`.
 # - To sort, use `experts.argsort()`.
 # - To count, use `counts.sum(dim=1).tolist()`, which adds up the experts of each rank and returns a
 #   list.
@@ -794,7 +795,7 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #
 # *How many GPUs?* With much memory, the model keeps all experts inside one node, and pays with
 # larger gradients to add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only
-# about 20 % more, because of the limit of 4 nodes per token. The published layout, 64 GPUs on 8
+# about 20 % more for all exchanges, because of the limit of 4 nodes per token. The published layout, 64 GPUs on 8
 # nodes, is what our model chooses if about 30 of 80 GB are left for the experts.
 #
 # All these times are computed, and the report says that the exchanges are hidden behind the

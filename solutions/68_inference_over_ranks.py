@@ -158,7 +158,7 @@ positions = sum(range(40, 40 + count)) / (40 + count - 1)
 predict.right("68.1", positions=positions, time=ratio.median)
 
 # %% [markdown]
-# **Explain.** The tokens are the same, and they are the control of everything that follows. (The
+# **Explain.** Both ways choose the same tokens. Later sections compare with these tokens again. (The
 # model is tiny, so its text resembles Python only from a distance.)
 #
 # The cache computes 30 times fewer positions, yet it is only a few times faster, because a step
@@ -485,7 +485,7 @@ predict.right("68.4", few=few, many=many)
 #   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
 # - Of these two ways, only tensor parallelism divides the work of a single request. The price is two
-#   allreduces per layer, which only a batch divided into parts can hide.
+#   allreduces per layer, which in this form nothing hides.
 # - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #

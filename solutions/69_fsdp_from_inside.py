@@ -458,15 +458,16 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # | Gloo's copy for the reduce-scatter in flight | of layer i + 1 | of layer i + 1 |
 # | together | 3 × 2.4 MB | 5 × 2.4 MB |
 #
-# Activations and the gradients of the shards make up the rest. So *prefetch* adds the parameters of
-# one more layer, 2.4 MB here, but our peaks rose by 2 to 4 MB. A copy exists only as long as its
-# collective is in flight, and with prefetch this is while a layer computes and its full gradients
-# exist, too.
+# To these come activations and the result of the reduce-scatter, while the shards of some layers
+# have no gradients yet, which the dashed line counts. So the columns do not add up to the height of
+# the peak exactly: our peaks with prefetch were higher by 2 to 4 MB, not by 4.7. In short, *prefetch*
+# adds the parameters of one more layer, and as its copy exists while a layer computes, the full
+# gradients of that layer come on top.
 #
 # However many layers there are, the full parameters and gradients of only a few exist together.
-# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. All of DDP's
-# bytes, however, depend on the number of layers, so the deeper the network, the more sharding
-# saves.
+# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. What is kept
+# between two steps grows with the number of layers in both cases, by 16 bytes for each parameter with
+# DDP and by 16 / *p* with sharding.
 #
 # The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
 # `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at

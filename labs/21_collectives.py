@@ -3,9 +3,9 @@
 # # 21 Collectives
 #
 # Data-parallel training needs only a few kinds of communication. At the start all [ranks](../labs/GLOSSARY.md#rank) have to get
-# the same weights, and after every [backward pass](../labs/GLOSSARY.md#backward-pass) all ranks need the average of their [gradients](../labs/GLOSSARY.md#gradient). If
-# you wrote such an exchange with single messages in your training script, it would be long, slow
-# and different for every number of ranks. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) therefore offers
+# the same weights, and after every [backward pass](../labs/GLOSSARY.md#backward-pass) all ranks need the average of their [gradients](../labs/GLOSSARY.md#gradient). You
+# could write these exchanges with single messages, but every program would repeat the code, and a
+# simple version would be slow on many ranks. MPI (Message Passing Interface) therefore offers
 # **collectives**, which are operations in which all ranks of a group take part. Nearly all
 # communication in data-parallel training consists of five of them.
 #
@@ -20,8 +20,9 @@
 #
 # ![Five small tables of four ranks before and after broadcast, reduce, allreduce, reduce-scatter and allgather](../notebooks/figures/21_collectives.svg)
 #
-# *The five collectives on four ranks. Each rank begins with four chunks, a darker cell is a chunk
-# of the sum, and an empty cell may contain anything.*
+# *The five collectives on four ranks. Each rank begins with four chunks, except in the allgather,
+# where it begins with one. A darker cell is a chunk of the sum, and an empty cell may contain
+# anything.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
@@ -40,7 +41,7 @@ computed_ranks = (4, 64)  # numbers of ranks in the computed curves
 # Bytes.
 computed_sizes = (64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 sizes = (1, 64, 4096, 65536, 1048576)  # values (float32, 4 bytes) per vector in the measurement
-moment = 1.0  # seconds for all ways together at one size of vector, in the measurement
+moment = 1.0  # seconds at most for all ways together at one size of vector, in the measurement
 
 
 # %% [markdown]
@@ -95,11 +96,12 @@ predict("21.1", steps=..., messages=...)
 
 # %% [markdown]
 # ### Exercise 21.1 · Broadcast by a tree
-# Write the tree with `Send` and `Recv`, for any number of ranks and any root. The cell contains two
-# variables:
+# Write the tree with blocking `Send` and `Recv`, for any number of ranks and any root. The cell
+# contains two variables:
 #
 # - `me` is this rank's number counted from the root, so the root has 0 and its right neighbor 1. To
-#   convert such a number into a rank, add the root: `(number + root) % comm.size`.
+#   convert such a number into a rank, add the root: `(number + root) % comm.size`. With root 5 on 8
+#   ranks, for example, rank 7 has the number 2, and number 3 is rank (3 + 5) % 8 = 0.
 # - `reach` is the number of ranks that have the vector before a step; these are the ranks with
 #   `me < reach`.
 #
@@ -127,16 +129,16 @@ def broadcast(comm, vector, root):
 
 
 # %%
-# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and
-# from any root, after as few steps as a tree needs, with as many vectors sent
-# as needed.
+# Asked: The right values lie in the caller's own array, on 1 to 5 ranks and on
+# 64 simulated ones, from any root, after as few steps as a tree needs, with as
+# many vectors sent as needed.
 check("21.1", broadcast)
 
 
 # %% [markdown]
 # **Explain.** The number of ranks that have the vector doubles in each step. After 0, 1, 2, 3 and 4
 # steps, 1, 2, 4, 8 and 16 ranks have it, so 16 ranks need 4 steps. In general p ranks need ⌈log₂ p⌉
-# steps (the logarithm to base 2, rounded up, which is how often p can be halved).
+# steps, which is the logarithm to base 2, rounded up: 5 to 8 ranks need 3.
 #
 # Every rank except the root receives one message, so there are p − 1 messages, 15 on 16 ranks, as
 # many as in the simple broadcast. The tree saves time, not messages.
@@ -211,12 +213,15 @@ check("21.2", reduce, allreduce_tree)
 # | 2 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 100, to rank 0 | chunk 1 to rank 1 | 1101 |
 # | 3 | chunk 3 to rank 3 | chunk 0, its 10, to rank 0 | chunk 1 to rank 1 | chunk 2 to rank 2 | 1111 |
 #
-# The loop over i and the variable `to` are in the cell already. In step i, rank r receives from the
-# rank that is i to its left, r − i. Send and receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), receive
-# into `box`, and add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of
-# `vector`, so adding with `+=` changes `vector`, where the sum must be. If the length is not
-# divisible by p, the chunks differ in length by one, but every rank receives parts of its own
-# chunk, so `box` always fits. This takes 3 lines. *(intermediate)*
+# The loop over i and the variable `to` are in the cell already. Write the body of the loop, in 3
+# lines. *(intermediate)*
+#
+# - In step i, rank r receives from the rank that is i to its left, r − i (modulo p). Send and
+#   receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), and receive into `box`.
+# - Add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of `vector`, so adding
+#   with `+=` changes `vector`, where the sum must be.
+# - If the length is not divisible by p, some chunks have one value more than others. Every rank
+#   receives only values for its own chunk, so `box` always fits.
 #
 # <details><summary>Hint 1: from which rank?</summary>
 #
@@ -375,9 +380,9 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 # the chunks 126. For long vectors the bytes matter. With chunks, a rank sends 2 (p − 1)/p vectors,
 # which is never more than 2, while the tree's steps send 12 whole vectors one after another.
 #
-# In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. With
-# more ranks they cross at longer vectors: on 64 ranks chunks cost 114 α more and save 12 − 126/64 =
-# 10.03 nβ, so n = 11.4 α/β = 273 kB.
+# In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. On 64
+# ranks chunks cost 114 α more and save (12 − 126/64) nβ = 10.03 nβ, so the curves cross only at
+# n = 11.4 α/β = 273 kB.
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a [loss](../labs/GLOSSARY.md#loss)?
@@ -394,18 +399,23 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #     comm.Bcast(vector, root=1)                 # all ranks: vector becomes rank 1's
 #     comm.Reduce(vector, result, root=0)        # result on rank 0 only
 #     comm.Allreduce(vector, result)             # result on all
+#     comm.Reduce_scatter_block(vector, chunk)   # chunk r of the sum on rank r, equal chunks
+#     comm.Allgather(chunk, vector)              # the chunks of all ranks, on all
+#
 #     total = comm.allreduce(3.5)                # small letter: a number, serialized; slower
+#
+#     from mpi4py import MPI
 #     comm.Allreduce(MPI.IN_PLACE, vector)       # the sum overwrites vector
 #
-# Reduce and Allreduce *add*, unless you specify another operation. MPI relies on you for three
+# The three that reduce *add*, unless you specify another operation. MPI relies on you for three
 # things:
 #
-# - **All ranks** make the same call.
+# - **All ranks** make the same call, with the same root.
 # - Length and dtype are the same on all ranks.
 # - Input and output are two different arrays, unless `MPI.IN_PLACE` replaces the first.
 #
-# If one rank leaves out a call, the others wait for it. Or MPI combines their call with the next
-# collective of that rank, which leads to a wrong result or an error.
+# If one rank leaves out a call, the others may wait for it without end. Or MPI combines their call
+# with the next collective of that rank, which leads to a wrong result or an error.
 #
 # ### Exercise 21.4 · Average with MPI's own
 # [Lab 30](30_average_gradients.ipynb) averages gradients in this way. Return the **mean** of all ranks' gradients, in a new array
@@ -437,7 +447,7 @@ check("21.4", average)
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
 # so that interference from other programs affects all of them. There is one rank for each core, but
-# at least two and at most four. This takes about 15 s.
+# at least two and at most four. This takes a few seconds.
 
 # %%
 def race(comm):
@@ -462,7 +472,15 @@ def race(comm):
 ranks = max(2, min(4, world.cores()))
 per_rank = launch.run(race, ranks=ranks)
 times = per_rank[0]
-plots.bandwidth(times, title=f"Allreduce on {len(per_rank)} real ranks of this machine")
+plots.lines(
+    {name: {n: 1e6 * time.samples for n, time in row.items()} for name, row in times.items()},
+    xlabel="bytes of the vector",
+    ylabel="time (µs)",
+    title=f"Allreduce on {len(per_rank)} real ranks of this machine",
+    logx=True,
+    logy=True,
+    xbytes=True,
+)
 for name, row in times.items():
     medians = [time.median for time in row.values()]
     unsteady = [n for n, time in row.items() if not time.steady]
@@ -480,18 +498,20 @@ for name, row in times.items():
 # **Explain.** What you see depends on the number of ranks.
 #
 # On **2 ranks**, the tree takes 2 steps with whole vectors, and the chunks take 2 steps with halves.
+# The times below are those of one measurement on two cores.
 #
-# - *Long vectors*: the chunks should be faster, by at most half of the time.
-# - *Short vectors*: the rule α + nβ predicts equal times, but the chunks are slower, with 14 µs
-#   instead of 5 µs on the two cores where we measured. The rule leaves out Python's overhead: with
-#   chunks, your function calls `np.array_split` twice, which takes 4 to 10 µs per call.
+# - *Long vectors*: by the rule α + nβ, chunks need at best half of the tree's time. At 4 MiB they
+#   took 0.66 ms, and the tree 1.16 ms. While other programs use the cores, the two can be equal.
+# - *Short vectors*: the rule predicts equal times, but the chunks took 14 µs, and the tree 5 µs. The
+#   rule leaves out Python's overhead: with chunks, your function calls `np.array_split` twice, which
+#   takes 4 µs or more per call.
 #
 # **3 ranks** are a similar case, because both ways take 4 steps, with whole vectors or with thirds.
-# On **4 ranks**, you should see that the tree is faster for the shortest vectors and the chunks for
-# the longest.
+# On **4 ranks**, the rule predicts that the tree is faster for the shortest vectors and the chunks
+# for the longest, as in the computed curves.
 #
-# MPI's own allreduce is faster for short vectors. Likely causes are that it is written in C, while
-# yours calls MPI from Python once for each message, and that its algorithm may be another one.
+# **MPI's own** allreduce is faster for short vectors. Likely causes are that it is written in C,
+# while yours calls MPI from Python once for each message, and that its algorithm may be another one.
 #
 # Points that are listed as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)), most likely
 # because the cores are busy with other programs, so run the cell again. Here all messages go

@@ -39,11 +39,11 @@ SWAP = f"""        {SWAPPED}
 # fmt: off
 RIGHT = [
 
-    Right("21.1", "requests, and whoever has the vector in a set", TREE, """\
-    for reach in doublings(comm.size):
-        if me < reach and me + reach < comm.size:
-            comm.Isend(vector, dest=(me + reach + root) % comm.size).Wait()
-        elif reach <= me < 2 * reach:
+    Right("21.1", "the far ranks first, and requests to receive", TREE, """\
+    for reach in reversed(doublings(comm.size)):
+        if me % (2 * reach) == 0 and me + reach < comm.size:
+            comm.Send(vector, dest=(me + reach + root) % comm.size)
+        elif me % (2 * reach) == reach:
             comm.Irecv(vector, source=(me - reach + root) % comm.size).Wait()
 """),
     Right("21.1", "positional arguments, [array, type]", [
@@ -66,6 +66,15 @@ RIGHT = [
 from mpi4py import MPI
 
         MPI.Request.Waitall([comm.Irecv(box, source), comm.Isend(chunks[to], to)])"""),
+    Right("21.3", "a ring", ["    for i in range(1, comm.size):", """\
+        source = (comm.rank - i) % comm.size
+""" + SWAP], ["    for i in range(comm.size - 1):", """\
+        into = (comm.rank - i - 2) % comm.size
+        box = np.empty_like(chunks[into])
+        right, left = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+        comm.Sendrecv(chunks[(into + 1) % comm.size], dest=right, recvbuf=box, source=left)
+        chunks[into] += box
+"""]),
     Right("21.3", "all arguments by position, with a status", SWAPPED, """\
 from mpi4py import MPI
 
@@ -110,13 +119,26 @@ WRONG = [
     Wrong("21.1", "into a copy that only the function sees",
           "    for reach in doublings(comm.size):\n        # Across ranks: ranks",
           "    vector = vector.copy()\n    for reach in doublings(comm.size):\n        # Across ranks: ranks",
-          "the result must lie in this array, not in a new one"),
+          "the result lies in a new array instead of this one"),
+    Wrong("21.1", "reaches for up to 8 ranks alone",
+          "for reach in doublings(comm.size):\n        # Across ranks: ranks",
+          "for reach in (1, 2, 4):\n        # Across ranks: ranks",
+          "broadcast, 64 simulated ranks, root 0: on rank 8, `vector`"),
+    Wrong("21.1", "Isend: the root's messages overlap", "comm.Send(vector, dest=(me + reach + root) % comm.size)",
+          "comm.Isend(vector, dest=(me + reach + root) % comm.size).Wait()",
+          "messages of a rank that begin together, as with Isend, share its bandwidth"),
+    Wrong("21.1", "one step too few where the ranks are no power of two",
+          "for reach in doublings(comm.size):\n        # Across ranks: ranks",
+          "for reach in doublings(comm.size)[: int(np.log2(comm.size))]:\n        # Across ranks: ranks",
+          "either no message reached this rank"),
     Wrong("21.1", "small letters", ["comm.Send(vector, dest=",
           "comm.Recv(vector, source=(me - reach + root) % comm.size)"],
           ["comm.send(vector, dest=", "vector[:] = comm.recv(source=(me - reach + root) % comm.size)"],
           "is not there: build it from comm.Send"),
     Wrong("21.1", "uses MPI's own broadcast",
           TREE, "    comm.Bcast(vector, root=root)\n", "comm.Bcast is not there: build it from comm.Send"),
+    Wrong("21.2", "reaches for up to 8 ranks alone", "in reversed(doublings(comm.size))", "in (4, 2, 1)",
+          "reduce, 64 simulated ranks, root 0: on rank 0, `vector`"),
     Wrong("21.2", "replaces where it should add", "vector += box", "vector[:] = box", "5 ranks, root 0"),
     Wrong("21.2", "a new array with the sum", "vector += box", "vector = vector + box",
           "on rank 0, `vector`"),
@@ -146,24 +168,31 @@ WRONG = [
           "comm.Sendrecv(chunks[to]", "comm.Sendrecv(chunks[comm.rank]", "reduce_scatter"),
     Wrong("21.3", "one step too few", "for i in range(1, comm.size)", "for i in range(1, comm.size - 1)",
           "reduce_scatter, 5 ranks, 8 values: on rank"),
+    Wrong("21.3", "four steps, whatever the number of ranks is", "for i in range(1, comm.size)",
+          "for i in range(1, min(comm.size, 5))",
+          "reduce_scatter, 64 simulated ranks: on rank 0, chunk 0 of `vector`"),
     Wrong("21.3", "source is the rank to the right too",
           "source = (comm.rank - i) % comm.size", "source = (comm.rank + i) % comm.size",
           "in a group of 5 ranks, 8 values: ranks", hangs=True),
     Wrong("21.3", "the sum is a new array, not the vector's chunk",
           "chunks[comm.rank] += box", "chunks[comm.rank] = chunks[comm.rank] + box",
-          "the result must lie in this array, not in a new one"),
+          "the result lies in a new array instead of this one"),
     Wrong("21.3", "the sum in a copy of the chunk, which is returned",
           ["    for i in range(1, comm.size):", "        chunks[comm.rank] += box\n", "    return "
           "chunks[comm.rank]"],
           ["    total = chunks[comm.rank].copy()\n"
           "    for i in range(1, comm.size):", "        total += box\n", "    return total"],
-          "the result must lie in this array, not in a new one"),
+          "the result lies in a new array instead of this one"),
     Wrong("21.3", "begins with itself: one step too many", "for i in range(1, comm.size)",
           "for i in range(comm.size)",
           "reduce_scatter, 5 ranks"),
     Wrong("21.3", "MPI's own", SWAP, "        box[:] = comm.allreduce(chunks[to])\n",
           "is not there: build it from"),
     Wrong("21.4", "sum for mean", "mean / comm.size", "mean", "This is the sum over the ranks, not the mean"),
+    Wrong("21.4", "divided by 4, whatever the number of ranks is", "mean / comm.size", "mean / 4",
+          "This is the mean times 1.25"),
+    Wrong("21.4", "a list", "return mean / comm.size", "return list(mean / comm.size)",
+          "expected an array, got a list"),
     Wrong("21.4", "one mean of all values, in every place", "return mean / comm.size",
           "return np.full_like(gradient, mean.mean() / comm.size)", "This is one number for all positions"),
     Wrong("21.4", "only rank 0 gets it",

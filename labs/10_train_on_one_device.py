@@ -159,8 +159,8 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # derivative is `p - y`.
 #
 # For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
-# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
-# others become smaller.
+# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows
+# and the others become smaller.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
 # the derivative is `d = (p - y) / N`, with one row for each image.
@@ -181,7 +181,7 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # is the **mean squared error**. With `sum((z - y)**2) / 2` as the loss of a sample, where y is the
 # true amounts, the derivative is `z - y`. It has the same form as `p - y`, prediction minus truth,
 # and everything else in this section stays the same. (`F.mse_loss` has no factor 1/2, and divides
-# by the number of outputs.)
+# by the number of all values, images times outputs.)
 #
 # For classes one could also take the squared error of the *probabilities*. Where the network is
 # certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
@@ -265,8 +265,8 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 # layers alone would be no better than one. **ReLU** (rectified linear unit) between them prevents
 # this. It is `relu(x) = max(x, 0)`, applied to each number separately.
 #
-# ```
-# 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] -> 10 logits
+# ``` 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] ->
+# 10 logits
 #               64 x 128                              128 x 64                      64 x 10
 # ```
 #
@@ -289,8 +289,8 @@ print(new_net())
 # ### The training step
 # The *forward pass* computes the logits from the images, and PyTorch records its operations.
 # `loss.backward()` processes this record in reverse (**autograd**) and *adds* the gradient of every
-# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of the
-# next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
+# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of
+# the next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
 #
 # An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights:
 # `optimizer.zero_grad()` clears all `.grad`, and `optimizer.step()` updates all weights.
@@ -479,7 +479,8 @@ plots.loss(both, title=title, name="loss")
 # - Some layers behave differently in training. For example, **dropout** sets a random part of its
 #   input to 0. So switch the network to evaluation mode with `net.eval()`, and afterwards restore
 #   the mode that it had: `net.training` is the mode (True in training), and `net.train(True)` or
-#   `net.train(False)` sets it for the network and all its layers.
+#   `net.train(False)` sets it for the network and all its layers. (Here all layers had
+#   the same mode before.)
 # - No gradient is needed, so switch off the recording with `with torch.inference_mode():`, and call
 #   the network only once.
 #
@@ -522,10 +523,10 @@ plots.bars(
 
 # %% [markdown]
 # **Explain.** With each seed, three layers should get more of the 261 test digits right than one
-# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars show
-# the share of *wrong* digits, in which the difference is easier to see: the median of the seeds,
-# with the interquartile range as a line. If the printed shares of one layer and of three layers
-# overlap, for example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
+# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars
+# show the share of *wrong* digits, in which the difference is easier to see: the median of the
+# seeds, with the interquartile range as a line. If the printed shares of one layer and of three
+# layers overlap, for example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
@@ -595,8 +596,8 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoiled=last_epoch(high))
 # knows nothing. The printed lines show why it does not recover. The long steps have moved the
 # weights so far that most units of layer 2 are silent, which means that ReLU returns 0 for every
 # test image. Where a unit is also 0 for every image of a batch, it passes no gradient, so it
-# remains silent. (You might see fewer silent units and a loss that still jumps, if the run has not
-# reached that state yet.)
+# usually remains silent. (You might see fewer silent units and a loss that still jumps, if the run
+# has not reached that state yet.)
 #
 # Which learning rate is the highest that still works? The next cell trains with more rates, each
 # with every seed, which takes a few seconds.
@@ -629,8 +630,8 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # </details>
 #
 # ## On a GPU: a workload that fills it
-# (This takes about a minute on a GPU, which is not counted above. On a CPU the next cell prints one
-# sentence.)
+# (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above.
+# On a CPU the next cell prints one sentence.)
 #
 # The digits' network is so small that a GPU spends most of a step on starting operations. This
 # section therefore trains two networks that are large enough, with the `train_step` that you wrote:

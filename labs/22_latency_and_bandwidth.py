@@ -80,7 +80,7 @@ predict("22.1", empty_message_us=...)
 # 6 µs. The halves that count are 2, 30 and 3 µs, and their median is 3 µs.
 #
 # Take the time only from `clock()`. The check first runs your function on ranks of the *virtual
-# cluster*, a simulator that comes with these labs ([lab 23](23_ring_allreduce.ipynb) describes it). Its clock follows a rule,
+# cluster*, the simulator of [lab 21](21_collectives.ipynb) ([lab 23](23_ring_allreduce.ipynb) describes it). Its clock follows a rule,
 # so the right answer is known exactly. This takes about 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>

@@ -6,7 +6,7 @@
 # part of every batch, and to average the [gradients](../labs/GLOSSARY.md#gradient) before each update. This is **data
 # parallelism**, and most distributed training begins with it. If it is done right, the result is
 # the same as that of one device, up to rounding. If a part of it is missing, the program still runs
-# and the [loss](../labs/GLOSSARY.md#loss) still falls, and you may notice the mistake only in the final accuracy.
+# and the [loss](../labs/GLOSSARY.md#loss) still falls, and even the final accuracy may look right.
 #
 # In this lab we write data-parallel training by hand, with PyTorch for the gradients and [MPI](../labs/GLOSSARY.md#MPI)
 # (Message Passing Interface) for the average. We prove that four [ranks](../labs/GLOSSARY.md#rank) compute what one process
@@ -74,7 +74,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # Therefore p ranks can share the work on each batch. If they start with equal weights and all of
 # them use this mean, only the time changes.
 #
-# This requires two things:
+# Besides an equal start, this requires two things:
 #
 # - The parts must have **equal size**. With parts of 6 and 2 images, the mean of the two means
 #   would give an image of the small part three times the weight of an image of the large one.
@@ -423,7 +423,7 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # The percentages alone would not reveal the mistakes, because they also depend on the seed. With
 # ten seeds, one process that computes the same updates got 95 to 98 % for the correct training, 87
 # to 96 % for *the same part*, and 71 to 99 % for *the sum*, where nine of ten runs got at least
-# 96 %. Only *the sum* of eight ranks fails visibly, with 7 to 35 %.
+# 96 %. Only *the sum* of eight ranks fails visibly with every seed, with 7 to 35 %.
 #
 # The last column reveals each mistake at once. Which part is missing if it says 0, and which one if
 # it says 1?
@@ -493,7 +493,7 @@ predict.compare(
 #
 # For the **digits' network** the average takes up a large part of the step, so two ranks gain
 # little or even lose. On the machine of the table, the computation shrank only from 0.36 to 0.33 ms
-# while the average grew from 0.19 to 0.30 ms, so two ranks were 0.86 times as fast.
+# while the average grew from 0.19 to 0.30 ms, so two ranks were 0.87 times as fast.
 #
 # Half of the images need half of the arithmetic, but a step has dozens of PyTorch calls of a few
 # microseconds each, which do not shrink. (This is a likely cause that is not measured here.)
@@ -547,10 +547,10 @@ for name in workloads.chosen(workload):
         record.add("workload", way=way, **through_numpy().fields() | speed.fields())
 
 # %% [markdown]
-# **Explain.** The average should take a visible share of the step, because the gradients are 390
-# and 1,900 times as long as those of the convolutional network and are copied to host memory and
-# back. Three changes shorten it: a library that reads GPU memory (labs [27](27_cuda_aware_mpi.ipynb) and [43](43_horovod_nccl2.ipynb)), averaging while
-# the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
+# **Explain.** The average should take a visible share of the step, because the gradients are about
+# 390 and 1,900 times as long as those of the convolutional network and are copied to host memory
+# and back. Three changes shorten it: a library that reads GPU memory (labs [27](27_cuda_aware_mpi.ipynb) and [43](43_horovod_nccl2.ipynb)), averaging
+# while the backward pass still computes ([lab 32](32_buckets_and_overlap.ipynb)), and fewer bytes ([lab 35](35_compress_gradients.ipynb)).
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. How PyTorch's DistributedDataParallel averages gradients, and what it had to solve.

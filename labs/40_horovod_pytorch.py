@@ -215,10 +215,11 @@ check("40.1", begin, my_rows)
 #   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
 #   the running mean of a batch-normalization layer.
 #
-# **First the optimizer, then the tensors.** To create a momentum that it can overwrite, Horovod
-# takes one step with zero gradients. With weight decay this step changes the weights, so the
-# weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing,
-# not even the learning rate.)
+# **First the optimizer, then the tensors.** *Momentum* is an average of earlier gradients that some
+# optimizers keep for each weight, and *weight decay* makes each weight a little smaller in every
+# step. To create a momentum that it can overwrite, Horovod takes one step with zero gradients. With
+# weight decay this step changes the weights, so the weights must be sent last. (Plain SGD has no
+# state, so for plain SGD the first call sends nothing, not even the learning rate.)
 #
 # 2 lines. *(beginner)*
 #
@@ -430,7 +431,7 @@ WAYS = {
 # ### Predict
 # Every rank starts with its own random weights, and all runs except *start_as_you_are* call
 # `begin_equal`. After each of these runs, how many *different* networks are there on your ranks?
-# (Their number is in the output of the first cell that trained.)
+# (The first cell that trained printed how many ranks there are.)
 
 # %%
 predict(
@@ -528,11 +529,12 @@ plots.loss(
 # and each loss fell.
 #
 # - *complete*: there is one network, and in every step the loss equals that of one process, except
-#   for the last bits. This agreement is the proof.
+#   for the last bits. This agreement shows that
+#   nothing is missing.
 # - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
 #   equal, but they do not make different networks equal. The loss falls slowly, because with p
-#   ranks only 1/p of each update comes from the gradient of the rank's own network. The curve is
-#   therefore close to that of *rate_of_one_rank*.
+#   ranks only 1/p of each update comes from the gradient of the rank's own network. This is
+#   the likely reason why the curve is close to that of *rate_of_one_rank*.
 # - *first_rows*: there is one network, and its loss looks right. (The last loss can even be the
 #   lowest of all, because a loss of 32 images varies more from step to step than one of 128.) But
 #   all ranks compute the same gradients, so four ranks do the work of one and leave three quarters
@@ -569,10 +571,9 @@ plots.loss(
 # These three parts take about 1, 3 and 5 minutes, which are not included in the minutes above.
 #
 # ### What your own script needs in addition
-# - **PyTorch's data loader**:
-#   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
-#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, because otherwise the order
-#   never changes.
+# - **PyTorch's data loader**: `torch.utils.data.distributed.DistributedSampler(dataset,
+#   num_replicas=hvd.size(), rank=hvd.rank())` picks a rank's images. Call its `set_epoch(epoch)` in
+#   each epoch, because otherwise the order never changes.
 # - **Gradient clipping**: the mean exists only after communication has completed, which is normally
 #   inside `step`. Call `optimizer.synchronize()` first, then clip, then
 #   `with optimizer.skip_synchronize(): optimizer.step()`.

@@ -13,8 +13,8 @@
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the [allreduce](../labs/GLOSSARY.md#allreduce), and whether Horovod
-# passed it the gradients in GPU memory or in host memory. All four proofs run on a laptop, and you
-# use the same ones on a cluster.
+# passed it the gradients in GPU memory or in host memory. All four programs run on a laptop, where
+# some have only one possible answer, and you use the same ones on a cluster.
 #
 # Along the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts
 # (about 12 minutes more) write the command for MVAPICH2's own [launcher](../labs/GLOSSARY.md#launcher), `mpirun_rsh` (10 minutes),
@@ -169,11 +169,12 @@ check("42.1", which_mpi)
 #
 # When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
 # rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
-# `ch3:mrail`, follows a simple rule: **a rank that is bound to one core gets SINGLE, and every
-# other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
+# `ch3:mrail`, follows a simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE,
+# and every other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables
+# change this:
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
-#   MULTIPLE, because no rank is bound to one core.
+#   MULTIPLE, also where the launcher or Slurm has bound the ranks.
 # - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket, that is, of one processor.
 #
 # ### Predict
@@ -290,8 +291,8 @@ def variables(flavor):
 # %% [markdown]
 # The second function of exercise 42.2 returns the command itself. Suppose that a job has 2 nodes
 # with 4 GPUs each, one rank for each GPU, and 14 cores for each rank. [`srun`](https://slurm.schedmd.com/srun.html) is the
-# launcher of Slurm, the [scheduler](../labs/GLOSSARY.md#scheduler) of most clusters. It does not accept variables, so they stand
-# before it, after `env`:
+# launcher of Slurm, the [scheduler](../labs/GLOSSARY.md#scheduler) of most clusters. It passes its own environment to the ranks, so
+# the variables stand before it, after `env`:
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
 #         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
@@ -422,11 +423,12 @@ for activity in own[:18]:
 #
 # | activities | what they are |
 # |---|---|
-# | MPI_BCAST, MPI_BCAST | one call with 2 tensors |
+# | MPI_ALLREDUCE, MPI_ALLREDUCE | one call with 2 tensors |
 # | MEMCPY_OUT_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER | copies, no call of a library |
-# | MPI_BCAST | one call with 1 tensor |
+# | MPI_ALLREDUCE | one call with 1 tensor |
 #
-# Together, `MPI_BCAST` has 2 calls with 3 tensors, so `carried` returns `{"MPI_BCAST": (2, 3)}`.
+# Together, `MPI_ALLREDUCE` has 2 calls with 3 tensors, so `carried` returns
+# `{"MPI_ALLREDUCE": (2, 3)}`.
 #
 # The loop in `carried` goes through such groups. In each turn, `name` is an activity, and `count`
 # is the number of times that it begins in immediate succession, above 2, 2 and 1. For each activity
@@ -637,11 +639,11 @@ for library in libraries.values():
 #   loaded. The name of a file does not.
 # - Horovod requests the thread level MULTIPLE. By default MVAPICH2 over InfiniBand binds a rank to
 #   one core and provides SINGLE, so set `MV2_ENABLE_AFFINITY=0`.
-# - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` before the program, and request **cores for each
-#   rank**.
+# - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` into the environment of the ranks, and request
+#   **cores for each rank**.
 # - The timeline proves which library performed the allreduce. Together with the device of the
-#   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory to
-#   this library. [Lab 43](43_horovod_nccl2.ipynb) continues with NCCL.
+#   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory
+#   to this library. [Lab 43](43_horovod_nccl2.ipynb) continues with NCCL.
 
 # %% [markdown]
 # ## Going further (optional): MVAPICH2's own launcher

@@ -217,12 +217,13 @@ check("66.2", exchange, Exchange)
 #
 # ### Exercise 66.3 · Dispatch and combine
 # Complete both functions. You need these calls:
+# - To tell all ranks the counts, use `comm.Alltoall(counts, arriving)`.
 # - To sort, use `experts.argsort()`.
 # - To count, use `counts.sum(dim=1).tolist()`, which adds up the experts of each rank and returns a
 #   list.
 # - To send, use `Exchange.apply(rows, comm, sent, received)`.
-# - To add up, use `result.index_add(0, token, rows)`, which adds `rows[i]` to `result[token[i]]` and
-#   returns a new tensor.
+# - To add up, use `result.index_add(0, token, rows)`, which adds `rows[i]` to `result[token[i]]`
+#   and returns a new tensor.
 #
 # The choices come in any order of their tokens, and a token or a whole rank may have none. About 5
 # lines and 3 lines. They need no new tensor; if yours create one, put it on the device of the rows
@@ -356,8 +357,8 @@ predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"
 # *Busiest expert / mean* answers the prediction:
 #
 # - **Without the load-balancing loss,** the busiest expert should get more than twice its share. It
-#   does so from the first step, because many tokens are alike (30 % of the characters are the same
-#   one, the space) and go to the same experts.
+#   does so from the first step, because many tokens are alike (7 % of them are eight spaces, and 30
+#   % of all characters are spaces) and go to the same experts.
 # - **With α = 0.1,** the load is clearly more even, and the [loss](../labs/GLOSSARY.md#loss) of the model is about the same.
 #   (Switch Transformers used α = 0.01.)
 #
@@ -587,9 +588,10 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 # %% [markdown]
 # Two hops save messages but no bytes. A third way saves bytes as well, and the library
 # [DeepEP](https://github.com/deepseek-ai/DeepEP) uses it: if several of a token's experts are on the same node, its row goes
-# there only once and is copied within the node. DeepSeek-V3 also limits each token to experts of at
-# most 4 nodes. If its 8 experts are spread at random over 4 nodes, the first hop sends 3.6 rows on
-# average in place of 8. (Both numbers include rows for the token's own node.)
+# there only once and is copied within the node. If its 8 experts are spread at random over 8 nodes,
+# the first hop sends 8 · (1 − (7/8)⁸) = 5.25 rows on average in place of 8. DeepSeek-V3 also limits
+# each token to experts of at most 4 nodes, which leaves 4 · (1 − (3/4)⁸) = 3.6 rows. (All three
+# numbers include rows for the token's own node.) The third way below has both savings.
 #
 # ### Measure
 # We compare the three ways on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that [lab 23](23_ring_allreduce.ipynb) introduced: 8 nodes of
@@ -637,7 +639,7 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 #   message of the flat all-to-all stays below the *eager limit*. Longer ones are not sent before
 #   their receiver is ready.)
 # - *For many tokens* two hops gain little, because both bring the same bytes through the NICs. Only
-#   a row once per node saves bytes there.
+#   the third way saves bytes there.
 # - *The single node* is two to three times as fast as the three ways on 8 nodes for 8 tokens, and
 #   four to nine times for 4,096, although each of its ranks receives as many rows.
 #
@@ -764,8 +766,9 @@ predict.right("66.5", tensor_of_64=fastest.tensor, ranks=choice[80].tensor * cho
 #
 # *How many GPUs?* With much memory, the model keeps all experts inside one node, and pays with
 # larger gradients to add up. More GPUs save memory and cost time, but from 32 to 128 GPUs only
-# about 20 % more, because of the limit of 4 nodes per token. The published layout, 64 GPUs on 8
-# nodes, is what our model chooses if about 30 of 80 GB are left for the experts.
+# about 20 % more for all exchanges, because of the limit of 4 nodes per token. The published
+# layout, 64 GPUs on 8 nodes, is what our model chooses if about 30 of 80 GB are left for the
+# experts.
 #
 # All these times are computed, and the report says that the exchanges are hidden behind the
 # computation of another micro-batch, which our model leaves out.

@@ -208,9 +208,10 @@ predict("67.2", in_turns=..., overlapped=...)
 
 # %% [markdown]
 # ### Exercise 67.2 · Pass blocks around while computing
-# Call `visit(block, owner)` once for the block of each rank, your own block first. `owner` is the
-# rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's to
-# rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
+# `visit` is a function that the caller gives you, such as one that computes attention with the
+# block. Call `visit(block, owner)` once for the block of each rank, your own block first. `owner`
+# is the rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's
+# to rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
 # `block` with `Isend`, and wait for both after the visit. After the last visit the block is not
 # needed any more. Blocks are NumPy arrays on virtual ranks and tensors on real ones, and no copy of
 # them is needed. About 8 lines. *(intermediate)*
@@ -441,13 +442,15 @@ for way in ("no mask", "neighbors"):
 # %% [markdown]
 # **Explain.** Both errors are rounding errors. With four ranks, the ring without a mask should take
 # about 2 times as long as zigzag, and neighbors about 1.75 times. These are the 16, 14 and 8 pairs
-# of the slowest ranks. On a busy machine sleeps end late, which pulls both ratios toward 1.
+# of the slowest ranks. On a busy machine each sleep ends late by
+# about the same time, however long it is, which pulls both ratios toward 1.
 #
 # ### What you take away
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
 #   its sum of exponentials and its weighted values.
-# - In a ring, a block is sent on *before* it is used, so that its message is hidden behind the
-#   computation. This takes a long sequence, because computing grows faster than the messages.
+# - In a ring, a block is sent on *before* it is used, so that its message can be hidden behind the
+#   computation (shown here on virtual ranks). This takes a long sequence, because computing grows
+#   faster than the messages.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 #
 # ## Going further (optional): bytes, and when they are hidden

@@ -91,8 +91,8 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 # `unit.full.nbytes` are known even while the storage is empty.
 #
 # ### Exercise 69.1 · Shard and gather
-# - `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can be
-#   freed. `pad(flat, (0, n))` appends *n* zeros. 2 lines.
+# - `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can
+#   be freed. `pad(flat, (0, n))` appends *n* zeros. 2 lines.
 # - `launch_gather` gives the storage of `unit.full` its memory, launches the gather into it, and
 #   keeps the handle. It does nothing if `unit.gathered`, which covers a gather in flight. 4 lines.
 # - `wait` waits for the gather, if there is one, with `unit.work.wait()`, and sets `unit.work` to
@@ -222,8 +222,8 @@ check("69.2", release, before, after)
 # - `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to
 #   `len(unit.full)`, launches one reduce-scatter, and sets the `.grad` of each of these parameters
 #   to `None`. It returns what `finish` needs. 7 lines.
-# - `finish` only waits, and overwrites `unit.shard.grad` with the average over all ranks. (Don't add
-#   to what is there; it may be `None`.) 3 lines.
+# - `finish` only waits, and overwrites `unit.shard.grad` with the average over all ranks. (Don't
+#   add to what is there; it may be `None`.) 3 lines.
 #
 # *(intermediate)*
 #
@@ -417,8 +417,8 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # The batch adds 0.03 MB. Your curves begin below the dashed line, because `zero_grad` frees the
 # gradients of the shards, a quarter of these bytes. DDP's gradients lie in its [buckets](../labs/GLOSSARY.md#bucket), which stay.
 #
-# **Explain: the peak.** Your peak lies in the backward pass. At the highest peaks of our runs, these
-# tensors of the size of a whole layer (2.4 MB) existed:
+# **Explain: the peak.** Your peak lies in the backward pass. At the highest peaks of our runs,
+# these tensors of the size of a whole layer (2.4 MB) existed:
 #
 # | | without prefetch | with prefetch |
 # |---|---|---|
@@ -429,15 +429,16 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # | Gloo's copy for the reduce-scatter in flight | of layer i + 1 | of layer i + 1 |
 # | together | 3 × 2.4 MB | 5 × 2.4 MB |
 #
-# [Activations](../labs/GLOSSARY.md#activation) and the gradients of the shards make up the rest. So *prefetch* adds the parameters of
-# one more layer, 2.4 MB here, but our peaks rose by 2 to 4 MB. A copy exists only as long as its
-# collective is in flight, and with prefetch this is while a layer computes and its full gradients
-# exist, too.
+# To these come [activations](../labs/GLOSSARY.md#activation) and the result of the reduce-scatter, while the shards of some layers
+# have no gradients yet, which the dashed line counts. So the columns do not add up to the height of
+# the peak exactly: our peaks with prefetch were higher by 2 to 4 MB, not by 4.7. In short,
+# *prefetch* adds the parameters of one more layer, and as its copy exists while a layer computes,
+# the full gradients of that layer come on top.
 #
 # However many layers there are, the full parameters and gradients of only a few exist together.
-# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. All of DDP's
-# bytes, however, depend on the number of layers, so the deeper the network, the more [sharding](../labs/GLOSSARY.md#sharding)
-# saves.
+# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. What is kept
+# between two steps grows with the number of layers in both cases, by 16 bytes for each parameter
+# with DDP and by 16 / *p* with [sharding](../labs/GLOSSARY.md#sharding).
 #
 # The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
 # `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at

@@ -160,8 +160,8 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # derivative is `p - y`.
 #
 # For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
-# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the
-# others become smaller.
+# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows
+# and the others become smaller.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
 # the derivative is `d = (p - y) / N`, with one row for each image.
@@ -273,8 +273,8 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 # layers alone would be no better than one. **ReLU** (rectified linear unit) between them prevents
 # this. It is `relu(x) = max(x, 0)`, applied to each number separately.
 #
-# ```
-# 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] -> 10 logits
+# ``` 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] ->
+# 10 logits
 #               64 x 128                              128 x 64                      64 x 10
 # ```
 #
@@ -297,8 +297,8 @@ print(new_net())
 # ### The training step
 # The *forward pass* computes the logits from the images, and PyTorch records its operations.
 # `loss.backward()` processes this record in reverse (**autograd**) and *adds* the gradient of every
-# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of the
-# next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
+# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of
+# the next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
 #
 # An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights:
 # `optimizer.zero_grad()` clears all `.grad`, and `optimizer.step()` updates all weights.
@@ -540,10 +540,10 @@ plots.bars(
 
 # %% [markdown]
 # **Explain.** With each seed, three layers should get more of the 261 test digits right than one
-# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars show
-# the share of *wrong* digits, in which the difference is easier to see: the median of the seeds,
-# with the interquartile range as a line. If the printed shares of one layer and of three layers
-# overlap, for example after only a few epochs, these runs do not show a difference.
+# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars
+# show the share of *wrong* digits, in which the difference is easier to see: the median of the
+# seeds, with the interquartile range as a line. If the printed shares of one layer and of three
+# layers overlap, for example after only a few epochs, these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
@@ -613,8 +613,8 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoiled=last_epoch(high))
 # knows nothing. The printed lines show why it does not recover. The long steps have moved the
 # weights so far that most units of layer 2 are silent, which means that ReLU returns 0 for every
 # test image. Where a unit is also 0 for every image of a batch, it passes no gradient, so it
-# usually remains silent. (You might see fewer silent units and a loss that still jumps, if the run has not
-# reached that state yet.)
+# usually remains silent. (You might see fewer silent units and a loss that still jumps, if the run
+# has not reached that state yet.)
 #
 # Which learning rate is the highest that still works? The next cell trains with more rates, each
 # with every seed, which takes a few seconds.
@@ -647,8 +647,8 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # </details>
 #
 # ## On a GPU: a workload that fills it
-# (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above. On a
-# CPU the next cell prints one sentence.)
+# (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above.
+# On a CPU the next cell prints one sentence.)
 #
 # The digits' network is so small that a GPU spends most of a step on starting operations. This
 # section therefore trains two networks that are large enough, with the `train_step` that you wrote:

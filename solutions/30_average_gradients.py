@@ -564,9 +564,9 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # **Explain.** The average should take a visible share of the step, because the gradients are about
-# 390 and 1,900 times as long as those of the convolutional network and are copied to host memory and
-# back. Three changes shorten it: a library that reads GPU memory (labs 27 and 43), averaging while
-# the backward pass still computes (lab 32), and fewer bytes (lab 35).
+# 390 and 1,900 times as long as those of the convolutional network and are copied to host memory
+# and back. Three changes shorten it: a library that reads GPU memory (labs 27 and 43), averaging
+# while the backward pass still computes (lab 32), and fewer bytes (lab 35).
 #
 # ### Further reading
 # - [@li2020] How PyTorch's DistributedDataParallel averages gradients, and what it had to solve.

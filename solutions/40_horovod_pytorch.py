@@ -225,8 +225,8 @@ check("40.1", begin, my_rows)
 # **First the optimizer, then the tensors.** *Momentum* is an average of earlier gradients that some
 # optimizers keep for each weight, and *weight decay* makes each weight a little smaller in every
 # step. To create a momentum that it can overwrite, Horovod takes one step with zero gradients. With
-# weight decay this step changes the weights, so the weights must be sent last. (Plain SGD has no state, so for plain SGD the first call sends nothing,
-# not even the learning rate.)
+# weight decay this step changes the weights, so the weights must be sent last. (Plain SGD has no
+# state, so for plain SGD the first call sends nothing, not even the learning rate.)
 #
 # 2 lines. *(beginner)*
 #
@@ -597,10 +597,9 @@ plots.loss(
 # These three parts take about 1, 3 and 5 minutes, which are not included in the minutes above.
 #
 # ### What your own script needs in addition
-# - **PyTorch's data loader**:
-#   `torch.utils.data.distributed.DistributedSampler(dataset, num_replicas=hvd.size(), rank=hvd.rank())`
-#   picks a rank's images. Call its `set_epoch(epoch)` in each epoch, because otherwise the order
-#   never changes.
+# - **PyTorch's data loader**: `torch.utils.data.distributed.DistributedSampler(dataset,
+#   num_replicas=hvd.size(), rank=hvd.rank())` picks a rank's images. Call its `set_epoch(epoch)` in
+#   each epoch, because otherwise the order never changes.
 # - **Gradient clipping**: the mean exists only after communication has completed, which is normally
 #   inside `step`. Call `optimizer.synchronize()` first, then clip, then
 #   `with optimizer.skip_synchronize(): optimizer.step()`.

@@ -174,7 +174,8 @@ check("42.1", which_mpi)
 # When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
 # rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
 # `ch3:mrail`, follows a simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE,
-# and every other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
+# and every other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables
+# change this:
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
 #   MULTIPLE, also where the launcher or Slurm has bound the ranks.
@@ -659,11 +660,11 @@ for library in libraries.values():
 #   loaded. The name of a file does not.
 # - Horovod requests the thread level MULTIPLE. By default MVAPICH2 over InfiniBand binds a rank to
 #   one core and provides SINGLE, so set `MV2_ENABLE_AFFINITY=0`.
-# - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` into the environment of the ranks, and request **cores for each
-#   rank**.
+# - For GDR, put `MV2_USE_CUDA=1 MV2_SUPPORT_DL=1` into the environment of the ranks, and request
+#   **cores for each rank**.
 # - The timeline proves which library performed the allreduce. Together with the device of the
-#   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory to
-#   this library. Lab 43 continues with NCCL.
+#   gradients and Horovod's build, it also proves whether Horovod passed them from the GPU's memory
+#   to this library. Lab 43 continues with NCCL.
 
 # %% [markdown]
 # ## Going further (optional): MVAPICH2's own launcher

@@ -209,10 +209,10 @@ predict("67.2", in_turns=11, overlapped=8)
 
 # %% [markdown]
 # ### Exercise 67.2 · Pass blocks around while computing
-# `visit` is a function that the caller gives you, such as one that computes attention with the block.
-# Call `visit(block, owner)` once for the block of each rank, your own block first. `owner` is the
-# rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's to
-# rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
+# `visit` is a function that the caller gives you, such as one that computes attention with the
+# block. Call `visit(block, owner)` once for the block of each rank, your own block first. `owner`
+# is the rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's
+# to rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
 # `block` with `Isend`, and wait for both after the visit. After the last visit the block is not
 # needed any more. Blocks are NumPy arrays on virtual ranks and tensors on real ones, and no copy of
 # them is needed. About 8 lines. *(intermediate)*
@@ -461,7 +461,8 @@ for way in ("no mask", "neighbors"):
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
 #   its sum of exponentials and its weighted values.
 # - In a ring, a block is sent on *before* it is used, so that its message can be hidden behind the
-#   computation (shown here on virtual ranks). This takes a long sequence, because computing grows faster than the messages.
+#   computation (shown here on virtual ranks). This takes a long sequence, because computing grows
+#   faster than the messages.
 # - A causal mask saves time only if the work is balanced in every step, as with zigzag.
 #
 # ## Going further (optional): bytes, and when they are hidden

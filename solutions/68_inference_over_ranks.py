@@ -158,8 +158,8 @@ positions = sum(range(40, 40 + count)) / (40 + count - 1)
 predict.right("68.1", positions=positions, time=ratio.median)
 
 # %% [markdown]
-# **Explain.** Both ways choose the same tokens. Later sections compare with these tokens again. (The
-# model is tiny, so its text resembles Python only from a distance.)
+# **Explain.** Both ways choose the same tokens. Later sections compare with these tokens again.
+# (The model is tiny, so its text resembles Python only from a distance.)
 #
 # The cache computes 30 times fewer positions, yet it is only a few times faster, because a step
 # with one position still reads all 75 MB of weights. So arithmetic does not limit a step of decode,
@@ -460,14 +460,14 @@ few, *_, many = (each.tensor.median / each.replicas.median for each in found.val
 predict.right("68.4", few=few, many=many)
 
 # %% [markdown]
-# **Explain.** In a step, each replica reads all 75 MB of weights, and each tensor rank half of them.
-# On our two cores, the times were
+# **Explain.** In a step, each replica reads all 75 MB of weights, and each tensor rank half of
+# them. On our two cores, the times were
 #
 # - for *2 requests*, 7.8 ms with replicas and 7.5 ms with tensor parallelism. Each replica has a
 #   single sequence, whose fast routine cancels the advantage of reading less. Which way was faster
 #   changed from run to run.
-# - for *8 requests*, 12.4 and 9.7 ms. Each replica has four sequences and no fast routine, so tensor
-#   parallelism is ahead.
+# - for *8 requests*, 12.4 and 9.7 ms. Each replica has four sequences and no fast routine, so
+#   tensor parallelism is ahead.
 # - for *32 requests*, 24.3 and 22.6 ms. Arithmetic and the copies of the caches, of which each
 #   device does half in both ways, are now a larger part of the step.
 #
@@ -484,8 +484,8 @@ predict.right("68.4", few=few, many=many)
 # - With a KV cache, the tokens stay the same. The cache fills the memory and keeps decode
 #   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
-# - Of these two ways, only tensor parallelism divides the work of a single request. The price is two
-#   allreduces per layer, which in this form nothing hides.
+# - Of these two ways, only tensor parallelism divides the work of a single request. The price is
+#   two allreduces per layer, which in this form nothing hides.
 # - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #
@@ -637,11 +637,11 @@ predict.right(
 # arrival rates. A *load* of 1 is the rate at which all slots would be busy in every decode step.
 # The steps are actually computed, and the clock jumps over times without requests.
 #
-# The plot shows tokens per second and the median *time in the server*, from the arrival of a request
-# until it leaves the batch. (With static batching, this is when the whole batch is finished.) The
-# table has a row for each load and scheduler, with the median time to the first token and the time
-# between two tokens, by its median and its 99th percentile: only one in a hundred is longer. This
-# takes about 30 s.
+# The plot shows tokens per second and the median *time in the server*, from the arrival of a
+# request until it leaves the batch. (With static batching, this is when the whole batch is
+# finished.) The table has a row for each load and scheduler, with the median time to the first
+# token and the time between two tokens, by its median and its 99th percentile: only one in a
+# hundred is longer. This takes about 30 s.
 
 # %%
 together = lab68.requests(small, lengths, 16, 100.0, "cpu")

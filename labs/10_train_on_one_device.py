@@ -72,6 +72,11 @@ plots.images(
 # [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the same network and the same batches in the same order, so
 # their curves can be compared.
 #
+# A network is a function with adjustable numbers, its **weights**. (Those that are only added are
+# called **biases**.) Training changes them in **steps**. A step computes with a **batch** of 128
+# images and changes all weights once. After 12 steps each of the 1,536 images has been used once,
+# which is called an **epoch**, so the ten epochs of this lab have 120 steps.
+#
 # ## The loss
 # For each image a network computes ten numbers z, one for each digit, which are called **logits**.
 # The larger the logit of a digit, the more the network's answer tends to this digit.
@@ -526,7 +531,7 @@ plots.bars(
 # layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars
 # show the share of *wrong* digits, in which the difference is easier to see: the median of the
 # seeds, with the interquartile range as a line. If the printed shares of one layer and of three
-# layers overlap, for example after only a few [epochs](../labs/GLOSSARY.md#epoch), these runs do not show a difference.
+# layers overlap, for example after only a few epochs, these runs do not show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of

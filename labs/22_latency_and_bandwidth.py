@@ -371,12 +371,15 @@ predict.compare("22.3", half_at_bytes=half)
 # <details><summary>Answer</summary>
 #
 # Often it needs a much longer message. In one run on two cores, for example, n½ of the one line was
-# 11,901 bytes, but half of the best rate was first reached at 131,072 bytes. There are two reasons:
+# 11,901 bytes, but half of the best rate was first reached at 131,072 bytes. There are three reasons:
 #
-# - A message above the bend begins with a larger α (there 3.7 µs instead of 1.1 µs), so it needs
-#   more bytes to reach the same rate.
+# - A message above the bend begins with a larger α (there 3.7 µs, while that of the one line is 1.3
+#   µs), so it needs more bytes to reach the same rate.
 # - The best rate was that of the 16 MiB message, 13.5 GB/s, which is more than the 1/β = 9.2 GB/s
-#   of the line. Half of it is therefore reached later.
+#   of the line. Half of it is therefore reached later. With these two reasons alone, it would be
+#   reached at 3.7 µs · 13.5 GB/s, which is about 50,000 bytes.
+# - Messages of 16 to 64 KiB took longer than this α and rate say, for example 11.0 µs for 64 KiB
+#   and not 8.6 µs. This lab does not measure why.
 #
 # For this reason you should always quote α and β together with the sizes for which they hold.
 # </details>
@@ -390,7 +393,8 @@ predict.compare("22.3", half_at_bytes=half)
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. It can be compared with the
 #   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes ([lab 23](23_ring_allreduce.ipynb)). Dividing these bytes by the time gives busbw, so its link has averaged at least this rate.
 #
-# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s.
+# For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (With 2
+# ranks the factor is 1, so both are equal.)
 #
 # The factor 2(p − 1)/p assumes that the ranks do all the adding. If the switches add as well, the
 # ranks send fewer bytes, and busbw can exceed the bandwidth of the link.

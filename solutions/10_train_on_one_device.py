@@ -71,6 +71,11 @@ plots.images(
 # 30, 40 and 41 use the same images, the same network and the same batches in the same order, so
 # their curves can be compared.
 #
+# A network is a function with adjustable numbers, its **weights**. (Those that are only added are
+# called **biases**.) Training changes them in **steps**. A step computes with a **batch** of 128
+# images and changes all weights once. After 12 steps each of the 1,536 images has been used once,
+# which is called an **epoch**, so the ten epochs of this lab have 120 steps.
+#
 # ## The loss
 # For each image a network computes ten numbers z, one for each digit, which are called **logits**.
 # The larger the logit of a digit, the more the network's answer tends to this digit.

@@ -140,11 +140,13 @@ def visits_on_ranks(comm, ring: Callable) -> list[tuple]:
     visits = []
 
     def visit(visited, owner) -> None:
-        values = np.array(visited)
+        tensor = torch.as_tensor(visited)
+        first = float(tensor[0, 0])
+        alike = bool((tensor == first).all())
         under_way = log.under_way()
-        shared = under_way > 0 and np.shares_memory(visited, np.asarray(log.into))
-        alike = bool((values == values.flat[0]).all())
-        visits.append((int(owner), float(values.flat[0]), alike, under_way, shared))
+        into = log.into if log.into is not None else torch.empty(0)
+        shared = under_way > 0 and tensor.data_ptr() == torch.as_tensor(into).data_ptr()
+        visits.append((int(owner), first, alike, under_way, shared))
 
     ring(log, block, torch.empty_like(block), visit)
     pickled = sorted({name for name in log.calls if name in ("isend", "issend", "irecv")})

@@ -18,4 +18,4 @@ def test_reading_a_checkpoint_runs_no_code_of_it(tmp_path):
     torch.save({"net": Call(tmp_path / "called")}, tmp_path / "saved.pt")
     held = lab40.read_checkpoint(tmp_path / "saved.pt")
     assert not (tmp_path / "called").exists()
-    assert held == {"all": "a whole object, of which weights_only=True reads nothing"}
+    assert held == {"a whole object, of which weights_only=True reads nothing": None}

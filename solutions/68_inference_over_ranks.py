@@ -485,7 +485,7 @@ predict.right("68.4", few=few, many=many)
 #   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
 # - Of these two ways, only tensor parallelism divides the work of a single request. The price is
-#   two allreduces per layer, which in this form nothing hides.
+#   two allreduces per layer, which are not hidden in this form.
 # - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #

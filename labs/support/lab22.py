@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import virtual
 from labkit import check, expect, launch, scaling
+from labkit.counting import PassOn
 from labkit.timing import benchmarks, digits, human
 
 PAUSE = 1e-3  # seconds that an interruption takes
@@ -194,16 +195,13 @@ def check_columns(columns):
         expect.close(busbw, want, f"{case} busbw in GB/s", atol=0, slips=slips)
 
 
-class CountsBuffers:
+class CountsBuffers(PassOn):
     """A communicator of mpi4py's that keeps each buffer into which it receives, so that no later
     one has the same address."""
 
     def __init__(self, comm):
-        self.comm = comm
+        super().__init__(comm)
         self.kept = []
-
-    def __getattr__(self, name: str):
-        return getattr(self.comm, name)
 
     def Irecv(self, buf, *positional, **named):
         self.kept.append(buf)

@@ -4,7 +4,7 @@
 # A training job does not say which library averages its gradients. The same script, submitted with
 # the same batch script, can use host MPI, a CUDA-aware MPI such as MVAPICH2-GDR, or NCCL, depending
 # on how Horovod was built and on a few environment variables. The choice can change the speed by a
-# factor of three for one network and hardly matter for another, because networks differ in how many
+# factor of three for one model and hardly matter for another, because models differ in how many
 # bytes they send for the time that they compute.
 #
 # In this lab we run one training script with every communication library that your machine offers,
@@ -30,7 +30,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from labkit import check, cluster, hint, home, lab, launch, plots, predict, record, timing, world
+from labkit import check, cluster, hint, home, lab, launch, plots, predict, timing, world
 from support import lab46
 
 lab.start("46_three_libraries")
@@ -52,7 +52,7 @@ limit = 300  # seconds for one run, and for a cluster job
 # and skip section 5.*
 #
 # ## 1. Which library negotiates, and which one transfers?
-# Between your gradients and the network, Horovod does two things:
+# To average your gradients, Horovod does two things:
 #
 # 1. It **negotiates**: the ranks tell each other which gradients are ready. The part of Horovod
 #    that does this is called the *controller*. Here it uses MPI (Message Passing Interface), which
@@ -87,10 +87,11 @@ limit = 300  # seconds for one run, and for a cluster job
 # | NCCL | one GPU for each rank |
 #
 # The next cell checks these points and prints a line for each **way**, which in this lab means a
-# library together with an MPI. (Host MPI can be MPICH or MVAPICH2, and `make mvapich2` builds the
-# latter.) The line contains the build and the variables with which the way will be started, or the
-# reason why it cannot run. For MVAPICH2, the variables contain `MV2_ENABLE_AFFINITY=0`, so that
-# Horovod's thread finds a core (lab 42).
+# library together with an MPI. The line contains the build and the variables with which the way
+# will be started, or the reason why it cannot run.
+#
+# Host MPI can be MPICH or MVAPICH2, and `make mvapich2` builds the latter. MVAPICH2's variables
+# contain `MV2_ENABLE_AFFINITY=0`, so that Horovod's thread finds a core (lab 42).
 
 # %%
 # Which ways can run here?
@@ -267,7 +268,7 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 
 # %% [markdown]
 # ## 3. The proof
-# Did each job use the library that it asked for? You cannot be sure, because the network may never
+# Did each job use the library that it asked for? You cannot be sure, because the model may never
 # have been moved to the GPU, or a variable may be missing. The job still runs, and its numbers are
 # those of another library.
 #
@@ -379,14 +380,16 @@ if not world.launcher():
     print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)
 
 # %% [markdown]
-# **Explain.** Each line with "yes" proves that this library, and no other, performed the
-# allreduces. The control ran without an error, too. Only its timeline shows that MPI did the work
-# and that the times are not those of Gloo.
+# **Explain.** *The library.* Each line with "yes" proves that this library, and no other, performed
+# the allreduces. For host MPI, the timeline does not say which MPI it was, but section 2 printed
+# which MPI started the ranks. The control ran without an error, too. Only its timeline shows that
+# MPI did the work and that the times are not those of Gloo.
 #
-# With the small network you should see between 2 and 4 calls per step. It does not need to be a
-# whole number, because which gradients are ready when Horovod's thread wakes up depends on chance.
-# There can be fewer than 4, because the thread does not look for gradients while a call is in
-# progress, and then fuses all that became ready in the meantime.
+# *The calls.* In the table of the prediction, no two layers become ready in the same millisecond,
+# so one would expect 4 calls per step. With the small network you should see between 2 and 4. It
+# does not need to be a whole number, because which gradients are ready when Horovod's thread wakes
+# up depends on chance. There can be fewer than 4, because the thread does not look for gradients
+# while a call is in progress, and then fuses all that became ready in the meantime.
 #
 # ## 4. Images per second
 # Now that we know which library did the work, what did its communication cost? A report needs three
@@ -419,12 +422,14 @@ predict("46.1", share_weak=0.17, share_strong=0.29)
 #
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
 #   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide by
-#   the median of `seconds`.
-# - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`. Return
-#   `{ranks: efficiency}`, where the smallest number of ranks has efficiency 1.0.
-# - `share(step, alone)`: two arrays of seconds, where `step[i]` and `alone[i]` were measured
+#   the median of `seconds`. For `[32, 16]` and steps of 0.1, 0.9 and 0.2 s, return 48/0.2 = 240.
+# - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`, in any order. Return
+#   `{ranks: efficiency}`, where the smallest number of ranks has efficiency 1.0. For
+#   `{2: 180, 4: 270}`, return `{2: 1.0, 4: 0.75}`.
+# - `share(step, alone)` has two arrays of seconds, where `step[i]` and `alone[i]` were measured
 #   directly after each other. Compute the share of communication **of each pair**, and then the
-#   median of these shares. It may be negative.
+#   median of these shares. It may be negative. For steps of 0.05 and 0.1 s with controls of 0.04
+#   and 0.09 s, the shares are 0.2 and 0.1, so return 0.15.
 #
 # `np.median(values)` is the median of an array, and arithmetic with arrays works element by
 # element.
@@ -496,27 +501,12 @@ for name, run in ran.items():
     table[name] = {}
     for kind, (speed, part) in results[name].items():
         table[name] |= {f"{kind}: images/s": f"{speed:.0f}", f"{kind}: share": f"{part:.0%}"}
-        took = run.times[kind]
-        if not took["step"].steady:
-            print(f"{name}, {kind}: {took['step'].verdict}")
-        record.add(
-            f"{kind} {name}",
-            seconds=took["step"],
-            alone=took["alone"],
-            images_per_second=speed,
-            share=part,
-            images=images * ranks if kind == "weak" else images,
-            nodes=run.nodes,
-            ranks=run.ranks,
-            way=name,
-            carried_by=proofs[name]["allreduce by"],
-            calls_a_step=proofs[name]["calls a step"],
-            gradient_bytes=run.nbytes,
-            framework=framework,
-            net=kind_of_net,
-            precision=bits,
-            **run.place,
-        )
+        took = run.times[kind]["step"]
+        if not took.steady:
+            print(f"{name}, {kind}: {took.verdict}")
+        measured = {"images_per_second": speed, "share": part}
+        settings = {"framework": framework, "net": kind_of_net, "precision": bits}
+        lab46.keep(name, kind, run, proofs[name], images, **measured, **settings)
 print(pd.DataFrame(table).T)
 for name, why in shut.items():
     print(f"{name} cannot run here: {why}")
@@ -562,12 +552,13 @@ if kind_of_net == "small" and ranks == 2:
 # Which of these parts would a faster library make shorter?
 # <details><summary>Answer</summary>
 #
-# The uppermost. The middle part is Horovod's own time. It depends on the library only because
+# Communication. The middle part is Horovod's own time, which depends on the library only because
 # libraries differ in how their ranks wait.
 # </details>
 #
-# If you see a negative share, or a line "do not quote", other programs are computing on this
-# machine. Repeat the measurement of section 2 when the machine is idle.
+# If you see a negative share, or a line "do not quote", the times vary too much to show what
+# communication costs, probably because other programs compute on this machine. (A part that came
+# out negative is missing in its bar.) Repeat the measurement of section 2 when the machine is idle.
 #
 # ### What a GPU cluster adds
 # How much can the choice matter on a cluster? Horovod's authors measured 16 GPUs in 4 servers with
@@ -581,10 +572,11 @@ for line in lab46.published():
     print(f"{line!s:38} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
 
 # %% [markdown]
-# **Explain.** Inception V3 sends 95 MB in a step that computes for 476 ms, so the choice of the
-# library hardly matters. VGG-16 sends 553 MB in a step that computes for 489 ms. Its efficiency is
-# 85 % with NCCL over RDMA, but 29 % with the host over TCP and 30 % with the host over RDMA.
-# Therefore ask first how much a model sends for the time that it computes.
+# **Explain.** Compare the four lines of each model. Inception V3 sends 95 MB in a step that
+# computes for 476 ms, so the choice of the library hardly matters. VGG-16 sends 553 MB in a step
+# that computes for 489 ms. Its efficiency is 85 % with NCCL over RDMA, but 29 % with the host over
+# TCP and 30 % with the host over RDMA. Therefore ask first how much a model sends for the time that
+# it computes.
 #
 # ## 5. A step between two bounds
 # Can we predict the time of a step before we run it? Suppose that a step computes for 20 ms and
@@ -633,7 +625,7 @@ predict.compare(
 #
 # ### Each call costs time, too
 # For VGG-16 we counted only bytes. With a small network like ours, the calls matter more, because
-# each call has two costs of its own:
+# each call adds two costs:
 #
 # - A **wait** w: Horovod's thread looks for ready gradients only every millisecond, and the ranks
 #   then have to agree on them. On the kit's machine an allreduce of 1 KiB took a few microseconds
@@ -735,7 +727,7 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # ### What you take away
 # - Horovod's controller negotiates, and its backend performs the allreduce, possibly with another
 #   library. The build, the environment variables and the device of the tensors determine which one.
-# - A measured number without a proof is the number of an unknown library.
+# - Without a proof, you do not know to which library a measured number belongs.
 # - Images per second, efficiency and the share of communication each need a baseline, and the share
 #   needs a control.
 # - A step lies between two bounds if C is right. Its position between them shows how much
@@ -745,8 +737,8 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # it.
 #
 # ## Going further (optional): the same script as a batch job
-# A process can load only one build of Horovod, so each library gets its own job. The batch script
-# is the same for all of them:
+# This part takes about 4 more minutes, and the jobs run in the meantime. A process can load only one
+# build of Horovod, so each library gets its own job. The batch script is the same for all of them:
 #
 #     make submit LAB=46 NODES=2 HOROVOD=host
 #     make submit LAB=46 NODES=2 HOROVOD=mpi       # the site's CUDA-aware MPI, as MVAPICH2-GDR
@@ -776,7 +768,7 @@ print(
 # the share by the time of the step. With Gloo, for example, 64 images at 432 images per second take
 # 148 ms, of which 38 % are 56 ms. With MPICH it is 106 ms.
 #
-# What exceeds the 34 ms is not necessarily the library's own time, because the two nodes of a
+# The time beyond these 34 ms is not necessarily the library's own time, because the two nodes of a
 # tabletop share one machine's cores. So measure on a real cluster before you choose between
 # libraries there.
 #

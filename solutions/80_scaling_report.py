@@ -21,7 +21,7 @@
 # *A scaling study. The question and the prediction come before the measurement, and every number in
 # the report refers to its records: the 36.1 % is an efficiency of the study below.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 85 · Level: advanced · Before: 01, 23, 50
+# Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 01, 23, 50
 
 # %%
 from labkit import check, hint, lab, plots, predict, scaling
@@ -30,7 +30,7 @@ from support import lab80
 lab.start("80_scaling_report")
 
 # %% tags=["parameters"]
-question = "Up to how many ranks does it pay to share out one fixed batch?"
+question = "Up to how many ranks does it pay to share one fixed batch?"
 enough = 0.7  # your rule: from this efficiency on it pays
 where = "virtual"  # or "here": real ranks of this machine, or of the batch job that runs this
 machine = "roce25_p100"  # of the virtual cluster; virtual.machines() lists them
@@ -56,8 +56,9 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 # efficiency (lab 50) is at least `enough`. You can change `enough`, and the rest of the lab
 # follows.
 #
-# All runs use the virtual cluster, a simulator, so 32 GPUs cost nothing. The same cells can measure
-# real ranks, as the end of section 4 shows. The next cell prints what is known before the study.
+# By default, all runs use the virtual cluster, a simulator, so 32 GPUs cost nothing. The same cells
+# can measure real ranks, as an optional part at the end shows. The next cell prints what is known
+# before the study.
 
 # %%
 setup = lab80.begin(where, machine, net, speed, images, most)
@@ -173,13 +174,13 @@ notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
 
 # %% [markdown]
 # ## 2. Measure
-# The speed of a machine varies: another program may run for a while, or the clock rate may drop. If
-# all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is run in
-# **rounds**, each of which runs every configuration once.
+# The speed of a machine varies, because another program may run for a while, or the clock rate may
+# drop. If all runs of "8 ranks" happen during that time, 8 ranks look bad. Therefore everything is
+# run in **rounds**, each of which runs every configuration once.
 #
 # The place in a round can matter, too. For example, the very first run is often slow, because the
-# caches are still cold. To be fair, another configuration goes first in each round, so the list is
-# rotated by one:
+# caches are still cold. To be fair, each configuration takes each place in turn, so the list is
+# rotated by one in each round:
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -188,7 +189,8 @@ notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
 # ### Exercise 80.2 · Plan the runs
 # `configurations` is a list such as `[("strong", 1), ("strong", 2), ("weak", 1)]`. Return the list
 # of all runs in order, without changing the list that you are given. With more rounds than
-# configurations the rotation starts again. About 4 lines. *(beginner)*
+# configurations the rotation starts again. The opposite rotation, `C A B` in round 1, is as fair,
+# and is accepted, too. About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: rotating a list</summary>
 #
@@ -229,8 +231,8 @@ notes.measure(plan(notes.configurations(), rounds))
 study = notes.study()
 weak = {ranks: run["samples"] for ranks, run in study.runs["weak"].items()}
 strong = {ranks: run["samples"] for ranks, run in study.runs["strong"].items()}
-plots.scaling(strong, title="Strong: the curve bends when the allreduce takes its share")
-plots.efficiency(weak, weak=True, title="Weak: each rank keeps its work, and its efficiency")
+plots.efficiency(strong, title="Strong: the ranks share the work, and the efficiency falls")
+plots.efficiency(weak, weak=True, title="Weak: each rank keeps its work and most of its efficiency")
 last = max(strong)
 predict.compare(
     "80.1",
@@ -240,11 +242,13 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** With the default parameters, you should see that strong scaling follows the ideal up
-# to 4 ranks and bends between 4 and 8. A node has 4 GPUs, so on 8 ranks the ring has to use the
-# slower network between nodes, and takes about four times as long as on 4. Beyond 8 ranks the ring
-# takes only slightly longer, but the time to compute is halved with each doubling. The efficiency
-# is 72 % on 8 ranks and 54 % on 16. With `enough` at 70 %, the answer to our question is 8 ranks.
+# **Explain.** With the default parameters, you should see that the efficiency of strong scaling is
+# 96 % on 4 ranks, 72 % on 8 and 54 % on 16. With `enough` at 70 %, the answer to our question is
+# 8 ranks.
+#
+# A node has 4 GPUs, so on 8 ranks the ring has to use the slower network between nodes, and takes
+# about four times as long as on 4. Beyond 8 ranks the ring takes only slightly longer, but the time
+# to compute is halved with each doubling.
 #
 # Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes
 # for two seconds before it sends.
@@ -266,11 +270,11 @@ predict.compare(
 # The ideal time comes from `alone`, the step of one rank: it is `alone / ranks` in strong scaling,
 # and `alone` in weak scaling.
 #
-# For example, take strong scaling on 4 ranks: one rank alone takes 40 ms, so 4 ranks ideally take
-# 10 ms. We measure 11 ms of computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms.
-# The step loses 3/16 to communication, 2/16 to waiting and 1/16 to slower computation. Together
-# these make 6/16, and the efficiency is 10/16. Computation can also be *faster* than ideal, and
-# then `slower` is negative.
+# For example, one rank alone takes 40 ms, so in strong scaling 4 ranks ideally take 10 ms. We
+# measure 11 ms of computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The step
+# loses 3/16 to communication, 2/16 to waiting and 1/16 to slower computation. Together these make
+# 6/16, and the efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower`
+# is negative.
 #
 # The cost of time is given in **node-hours**, which are nodes times hours. You pay for a whole node
 # even if you use only some of its GPUs. For example, 1,000 steps of 1.8 s on 6 ranks with 4 per
@@ -313,7 +317,8 @@ def losses(kind, ranks, alone, parts):
 
 
 def node_hours(seconds, ranks, per_node, steps):
-    """Node-hours of `steps` steps of so many seconds; a node has room for per_node ranks."""
+    """Node-hours of so many steps, perhaps with a fraction of one, that take `seconds` each; a node
+    has room for per_node ranks."""
     ### BEGIN SOLUTION
     nodes = -(-ranks // per_node)
     return nodes * seconds * steps / 3600
@@ -362,14 +367,16 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # than was measured. With `jitter = 0` the waiting nearly disappears.
 #
 # Why is `slower` negative in strong scaling? Virtual ranks do not speed one another up. The cause
-# is the baseline: with this seed, the jitter slowed the single rank down by one percent. On 32
+# is the run of the single rank, which the jitter slowed down by one percent with this seed. On 32
 # ranks computation is about a third of the step, so one percent of it makes roughly the −0.4 %
-# above. All other runs are compared with this *baseline*, and an unlucky baseline changes every
-# efficiency, so measure it with care. In the kit's reference, which is the same study with seed 80,
-# the single rank was a little fast, and `slower` is slightly above zero.
+# above.
 #
-# The virtual ranks leave out one effect. A real GPU takes longer for each image if it has only a
-# few of them, and then `slower` is positive.
+# All other runs are compared with this **baseline**, and an unlucky baseline changes every
+# efficiency, so measure it with care. In the kit's reference, which is the same study with seed 80,
+# the single rank was a little fast, and `slower` is slightly above zero in strong scaling.
+#
+# The virtual ranks do not model that a real GPU takes longer for each image if it has only a few of
+# them. Then `slower` is positive.
 #
 # The cheapest number of ranks is 4, because a single rank pays for the four GPUs of its node and
 # uses one. With more nodes, each step finishes earlier and each epoch costs more.
@@ -383,25 +390,22 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # </details>
 #
 # ### Energy
-# Sites bill node-hours, but they themselves pay for energy. Two kinds of counters measure it:
-# **RAPL** (Running Average Power Limit) for CPUs, which only root may read on Linux since 2020, and
-# **NVML** (NVIDIA Management Library) for NVIDIA's GPUs since Volta. On real ranks, the study reads
-# both on one rank of each node.
-#
-# If a counter cannot be read, the report says so and contains no number. A zero would be false, and
-# so would a guess from the data sheet. Virtual ranks have no counter.
+# Sites bill node-hours, but they themselves pay for energy. On real ranks, the study reads the
+# energy counters of CPUs and GPUs. If a counter cannot be read, the report says so and contains no
+# number. A zero would be false, and so would a guess from the data sheet. Virtual ranks have no
+# counter.
 #
 # ## 4. The report
 # You write every number of the report as a name in curly brackets. For example, you type
 # `{ranks_most} reach {efficiency_strong_most}`, and the page shows "32 ranks³ reach 36.1 %⁴". Each
 # small number is a link to the value's formula and records. **A number that you type yourself is
-# refused**, because it would stay when you measure again, and nobody could find out where it came
-# from:
+# refused**, because it would stay when you measure again, and its origin could not be found:
 #
 # | in your text | what the checker says |
 # |---|---|
 # | `32 ranks reach 36.1 %` | refused: no record supports the 36.1 % that you typed |
-# | `twice as fast`, `half of`, `five times`, `a dozen` | refused: these are numbers, too, in words |
+# | `twice as fast`, `half of`, `a quarter`, `five times` | refused: these are numbers, too, in words |
+# | `{ranks_most} ranks` | refused: the page would show "32 ranks ranks" |
 # | `on 4 ranks`, `256 images`, `ResNet-101` | accepted: a record has these counts and this name |
 # | `one fixed batch`, `the two curves` | accepted: a small number in words, without a unit |
 #
@@ -415,14 +419,6 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 lab80.print_figures(study, last)
 
 # %% [markdown]
-# Here is a whole section of results, though none of those that you will write:
-#
-#     "Throughput": """On {ranks_most} the job processes {rate_strong_most} in strong
-#         scaling, and {rate_weak_most} in weak scaling. In strong scaling, communication
-#         takes a larger part of each step.
-#
-#         {plot_strong}"""
-#
 # The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
 # in a sentence about communication. Therefore another person reads the report, too, and its last
 # page has a rubric of 20 points for that reader.
@@ -435,8 +431,8 @@ lab80.print_figures(study, last)
 # - a record whose median is not the median of its own samples, because it was changed.
 # </details>
 #
-# A report has ten sections. Four of them are written in the next cell as examples, and you can
-# change them.
+# A report has ten sections. Five of them are written in the next cell as examples, and you can
+# change them. Read at least `"Weak scaling"`, a whole section of results with a table and a plot.
 
 # %%
 given = {
@@ -454,6 +450,14 @@ given = {
         """{method} Because the runs take turns, a busy moment cannot spoil all runs of one number of
         ranks. In strong scaling the ranks share {images}, and in weak scaling each rank has as many."""
     ),
+    "Weak scaling": (
+        """With the same work for each rank, {ranks_most} keep an efficiency of
+        {efficiency_weak_most}. Their step takes {time_weak_most}, for a batch that grows with the ranks.
+
+        {table_weak}
+
+        {plot_weak}"""
+    ),
     "Reference": (
         """{reference} In weak scaling, Kurth and others kept {published_kurth} on
         {published_kurth_gpus}, and {published_kurth_p100} on {published_kurth_p100_gpus} of an older kind.
@@ -464,27 +468,26 @@ given = {
 
 # %% [markdown]
 # ### Exercise 80.4 · Write it
-# Return a dictionary that maps the headings of the other six sections to your text in Markdown.
-# Each text has at least 12 words beside the names in brackets, and contains a name of the kind that
-# its row shows. Write plain strings without an f before them, because the checker fills in the
+# Return a dictionary that maps the headings of the other five sections to your text in Markdown.
+# Each text has at least 12 words besides the names in brackets, and contains a name of the kind
+# that its row shows. Write plain strings without an f before them, because the checker fills in the
 # braces.
 #
 # | heading | contains |
 # |---|---|
 # | Strong scaling | the answer to the question, `{answer_strong}` |
-# | Weak scaling | a time, speed-up, efficiency or answer, such as `{efficiency_weak_most}` |
 # | Where the time goes | a part, such as `{communicate_strong_most}` |
-# | Prediction against measurement | an error, such as `{error_strong_most}` |
+# | Prediction against measurement | an error, such as `{error_strong_most}`; below zero, the step took longer than predicted |
 # | Cost | node-hours, such as `{node_hours_strong_most}`, and `{energy}` |
 # | Limits | no name is needed: what was not varied, not measured, or assumed |
 #
-# Put tables and plots, such as `{table_strong}`, on separate lines. About 25 lines.
+# Put tables and plots, such as `{table_strong}`, on separate lines. About 20 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: a section</summary>
 #
-#     "Weak scaling": """With the same work for each rank, {ranks_most} keep
-#         {efficiency_weak_most}. That is …""",
+#     "Strong scaling": """By our rule it pays up to {answer_strong}. On {ranks_most}, the
+#         efficiency is {efficiency_strong_most}, because …""",
 # </details>
 # <details><summary>Hint 2: the messages of the check</summary>
 #
@@ -506,14 +509,6 @@ def own_words():
             {table_strong}
 
             {plot_strong}"""
-        ),
-        "Weak scaling": (
-            """With the same work for each rank, {ranks_most} keep an efficiency of
-            {efficiency_weak_most}. Their step takes {time_weak_most}, for a batch that grows with the ranks.
-
-            {table_weak}
-
-            {plot_weak}"""
         ),
         "Where the time goes": (
             """Of a step on {ranks_most}, in strong scaling, {communicate_strong_most} is
@@ -549,15 +544,25 @@ sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 
 # %% [markdown]
-# **Explain.** Open the page, whose path the last cell prints. Each number leads to a row with its
-# formula, and from there to records with file and line, date, machine, revision and command. With
-# this information another person can measure the same number again.
+# **Explain.** Open the page. The last cell prints its path in the kit's folder. Each number leads to
+# a row with its formula, and from there to records with file and line, date, machine, revision and
+# command. With this information another person can measure the same number again.
 #
 # The text is in `.labkit/report/report.md`. You can edit it, and `make report` checks and renders
 # it. After another measurement, run section 4 again: the words stay, and the numbers are new. (The
 # last cell keeps a file that you have edited as `report-1.md`.)
 #
-# Now try to cheat in two ways, which are both refused:
+# ### What you take away
+# - A question needs a rule that decides it. Choose the rule and write down the prediction before
+#   the measurement.
+# - Let the runs that you compare take turns (lab 01), and keep every sample.
+# - The lost time goes to communication, waiting or slower computation, and the three shares add up
+#   to 1 − efficiency.
+# - The cheapest and the fastest number of ranks can be different.
+# - A number without a record is an opinion. If a value cannot be read, say so.
+#
+# ## Going further (optional): try to cheat
+# This part takes about 6 more minutes. Try two ways of cheating, which are both refused:
 #
 # - Type "98 %" into a section, and run the check.
 # - Copy the file `.labkit/records/80_scaling_report.jsonl`, change a digit of a step's `seconds` in
@@ -572,7 +577,9 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # from measuring ten times and reporting the best study, but the last page says how many other
 # studies are on record. The complete remedy is that another person runs the command.
 # </details>
-# <details><summary>The same study on real ranks</summary>
+#
+# ## Going further (optional): real ranks and energy
+# This part takes about 4 more minutes. The same study on real ranks:
 #
 # | ranks | command |
 # |---|---|
@@ -582,19 +589,13 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # On two cores you see two points, which can be anything from bad to better than ideal. If the lines
 # of section 2 say "do not quote", repeat the study when the machine is less busy, because the
 # report marks such numbers. A laptop has one node, so its cheapest run is also its fastest.
-# </details>
 #
-# ### What you take away
-# - A question needs a rule that decides it. Choose the rule and write down the prediction before
-#   the measurement.
-# - Let the runs that you compare take turns (lab 01), and keep every sample.
-# - The lost time goes to communication, waiting or slower computation, and the three shares add up
-#   to 1 − efficiency.
-# - The cheapest and the fastest number of ranks can be different.
-# - A number without a record is an opinion. If a value cannot be read, say so.
+# Two kinds of counters measure energy, **RAPL** (Running Average Power Limit) for CPUs, which only
+# root may read on Linux since 2020, and **NVML** (NVIDIA Management Library) for NVIDIA's GPUs since
+# Volta. The study reads both on one rank of each node.
 #
 # ## Going further (optional): where deep learning and HPC meet
-# Nothing in this part was measured here.
+# This part takes about 2 more minutes. Nothing in it was measured here.
 #
 # **Convergence.** Supercomputers train networks on simulations, as [Kurth et al.](@kurth2018) did
 # with climate data on 27,360 GPUs. In return, deep learning has adopted collectives, overlap and

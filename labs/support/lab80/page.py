@@ -61,7 +61,7 @@ def print_figures(study: Study, ranks: int) -> None:
     for name, sentence in figures.sentences(study).items():
         print(f"{{{name}}}".ljust(38), sentence if len(sentence) < 70 else f"{sentence[:69]}…")
     blocks = (*report.TABLES, *report.PLOTS)
-    print("on lines of their own:", ", ".join(f"{{{name}}}" for name in blocks))
+    print("each on a separate line:", ", ".join(f"{{{name}}}" for name in blocks))
 
 
 def write(text: str, study: Study, folder: Path) -> Path:

@@ -164,8 +164,8 @@ def shown_time(utc: str) -> str:
 def read(*files: Path) -> list[Entry]:
     """All records in some files, with their lines."""
     return [
-        Entry(fields, f"{paths.shown(file)}:{line}")
-        for file in files
+        Entry(fields, f"{place}:{line}")
+        for file, place in zip(files, map(paths.shown, files), strict=True)
         for line, fields in record.numbered(file)
     ]
 

@@ -30,7 +30,7 @@ SECTIONS = {
     },
     "Limits": {},
 }
-# What stands on a line of its own.
+# What goes on a separate line.
 TABLES = ("table_strong", "table_weak", "table_parts", "table_cost")
 PLOTS = ("plot_strong", "plot_weak")
 _HEAD = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -87,9 +87,15 @@ def read(text: str, study: Study) -> Reading:
     counts = _counts(study)
     for line, number, why in words.bare_numbers(seen, counts, spoken_names(study)):
         reason = f" ({why})" if why else ""
+        heads = re.findall(r"^## +(.*?) *$", "\n".join(seen.splitlines()[:line]), re.MULTILINE)
+        where = f"Section {heads[-1]!r}, line {line} of the report" if heads else f"Line {line}"
         found.append(
-            f"Line {line}: “{number}” is supported by no record{reason}.{_meant(number, known)}"
+            f"{where}: “{number}” is supported by no record{reason}.{_meant(number, known)}"
         )
+    for index, name in enumerate(names):
+        alone = re.search(rf"^\s*{chr(words.FIRST + index)}\s*$", marked, re.MULTILINE)
+        if name in (*TABLES, *PLOTS) and not alone:
+            found.append(f"{{{name}}} becomes a table or a plot: put it on a separate line.")
     # The question is a sentence of the learner's: what it says is looked at as all else.
     for _, number, _ in words.bare_numbers(sentences["question"], counts, spoken_names(study)):
         found.append(f"The question: “{number}” is supported by no record.")

@@ -21,12 +21,15 @@ _UNITS = (
     r"minutes?|hours?|days?|[kMG]?J|joules?|[kM]?Wh?|watts?|[KMGT]i?B|bytes?|[kMGT]?flops?|"
     r"images?|node-hours?|thousand|million|billion|x"
 )
+_PART = "(?:half|halve|third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth)"
 _IN_WORDS = re.compile(
     r"\b(?:(?:thir|four|fif|six|seven|eigh|nine)teen|(?:eleven|twelve|twenty|thirty|forty|fifty|sixty|"
     r"seventy|eighty|ninety)(?:-\w+)?|"
     r"(?:hundred|thousand|million|billion|dozen)s?|twice|thrice|(?:doubl|tripl|quadrupl|halv)\w+|\w+-?fold|"
-    r"(?<!middle )half (?:of|the|a|as)|(?:a|one|two|three) (?:half|(?:third|quarter|fifth|tenth)s?"
-    r" of)|"
+    r"(?<!middle )half (?:of|the|a|as)|(?:by|in|an?) half|a quarter|"
+    rf"factors? of (?:{'|'.join(_SMALL)})|"
+    # A third cause is no number, and a third of the causes is.
+    rf"a {_PART}(?= (?:of|is|are|was|were)\b|[.,;])|(?:{'|'.join(_SMALL)})[ -]{_PART}s?|"
     rf"(?:{'|'.join(_SMALL)})[ -](?:{_UNITS}))(?!\w)",
     re.IGNORECASE,
 )
@@ -47,7 +50,9 @@ _NUMBER = re.compile(
     r"(?:\s*/\s*s\b| per \w+| an? (?:second|minute|hour|day))?"
 )
 _BEFORE = re.compile(rf"([\w+\-−–/*^×·.,~≈=<>]|\bminus |[-−–/*×·÷] )({MARK})")
-_BEHIND = re.compile(rf"({MARK})([\w%/^*×·]|\s(?:{_UNITS})(?!\w)|\s[/*×·÷^])")
+_BEHIND = re.compile(
+    rf"({MARK})([\w%/^*×·]|\s(?:{_UNITS}|ranks?|GPUs?|nodes?|steps?|rounds?|cores?)(?!\w)|\s[/*×·÷^])"
+)
 
 
 def odd(text: str) -> list[str]:

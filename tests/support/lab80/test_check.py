@@ -76,8 +76,9 @@ def test_what_records_say_may_be_said(study, words):
         ("It is 93.0 % efficient.", "If you mean {efficiency_weak_4} (93.0 %)"),
         # In words
         ("Half of the time is lost.", "“Half of”"),
-        ("Two thirds of it are lost.", "“Two thirds of”"),
+        ("Two thirds of it are lost.", "“Two thirds”"),
         ("It is three times as fast.", "“three times”"),
+        ("A fifth is lost.", "“A fifth”"),
         # Hidden from whoever reads the text, not from whoever reads the page
         ("It is &#57;&#55; efficient.", "holds HTML"),
         ("<!-- 97 --> It is good.", "holds HTML"),

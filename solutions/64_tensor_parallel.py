@@ -11,14 +11,15 @@
 # In this lab we cut the layers of a small GPT (generative pre-trained transformer) by columns and
 # by rows, write the pair of functions that makes the cut layers trainable, and train the model on
 # Python's own source code. Then a cost model chooses a layout of tensor, pipeline and data
-# parallelism for models like GPT-3, and we compare it with published measurements. Finally,
-# PyTorch's DTensor shards the same layers. An optional part explains why small models take longer
-# than the cost model predicts.
+# parallelism for models like GPT-3, and we compare it with published measurements. Three optional
+# parts follow: sequence parallelism (about 7 minutes more), the same layers with PyTorch's DTensor
+# (15 minutes), and the reason why small models take longer than the cost model predicts (25
+# minutes).
 #
 # **After this lab you can** (1) cut a layer by columns and by rows, (2) write the pair of functions
 # that makes cut layers trainable, (3) count the allreduces and bytes that these layers need, (4)
-# choose how many ranks to use for each kind of parallelism, and (5) have PyTorch's DTensor shard
-# the same layers and prove that its results agree with yours.
+# choose how many ranks to use for each kind of parallelism, and (5, in an optional part) have
+# PyTorch's DTensor shard the same layers and show that its results agree with yours.
 #
 # ![An MLP on two ranks: both have all of x, and each has half of the columns of the first matrix and half of the rows of the second; an allreduce adds up their partial sums](64_mlp.svg)
 #
@@ -26,7 +27,7 @@
 # sent between the layers. One allreduce (g) adds up the partial sums. In the backward pass, f adds
 # up the gradients of x.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 80 · Level: advanced · Before: 21, 30, 62, 63
+# Needs: mpi, torch · Ranks: 2 · Minutes: 60 · Level: advanced · Before: 21, 30, 62, 63
 
 # %%
 import numpy as np
@@ -53,7 +54,7 @@ patience = 20  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. Two ways to cut a layer
-# A layer computes `linear(x, weight, bias)`: each output feature is a weighted sum of all input
+# A layer computes `linear(x, weight, bias)`, so each output feature is a weighted sum of all input
 # features. PyTorch stores `weight` with the shape (output features, input features). This matrix
 # can be cut along either axis:
 #
@@ -67,8 +68,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # 10 and computes (10, 30), and rank 1 has the input 1 and computes (2, 4). These partial sums must
 # be added up.
 #
-# (The names come from papers that write y = xA. Their A is the transpose of PyTorch's `weight`, so
-# its columns are the rows of `weight`.)
+# (The names come from papers that write y = xA. The matrix A is the transpose of the `weight` in
+# PyTorch, so its columns are the rows of `weight`.)
 #
 # Megatron-LM ([Shoeybi et al., 2019](@shoeybi2019)) combines both cuts. An **MLP** (multilayer
 # perceptron) consists of two layers with a GELU (a smooth approximation of ReLU) between them. The
@@ -129,13 +130,15 @@ check("64.1", column, row)
 #
 #     x → f → columns → GELU → rows → g → y
 #
-# *Forward pass*: every rank has all of x, so f has nothing to do, and g adds up the partial sums.
+# In the **forward pass**, every rank has all of x, so f has nothing to do, and g adds up the
+# partial sums.
 #
-# *Backward pass of g*: all ranks compute the same loss, so they have the same gradient of y. If y =
-# a + b, the gradient of a is that of y, and so is the gradient of b. Nothing is sent.
+# In the **backward pass of g**, all ranks have the same gradient of y, because they compute the
+# same loss. If y = a + b, the gradient of a is that of y, and so is the gradient of b. Therefore
+# nothing is sent.
 #
-# *Backward pass of f*: x was used on every rank, and each rank has only the part of its gradient
-# that comes through *its own* part of the layers. Therefore f adds these up.
+# In the **backward pass of f**, each rank has only the part of the gradient of x that comes through
+# *its own* part of the layers, because x was used on every rank. Therefore f adds these parts up.
 #
 # | | forward pass | backward pass |
 # |---|---|---|
@@ -173,7 +176,8 @@ def added(comm, tensor):
 # %% [markdown]
 # ### Exercise 64.2 · f and g
 # Write the forward and backward passes of both functions. `comm` is the communicator, which has no
-# gradient. 1 or 2 lines each. *(intermediate)*
+# gradient and may differ between calls. Results have the data type (`dtype`) of the tensor. 1 or 2
+# lines each. *(intermediate)*
 #
 # <details><summary>Hint 1: f</summary>
 #
@@ -334,10 +338,14 @@ predict("64.3", allreduces=..., megabytes=..., share=...)
 # %% [markdown]
 # ### Measure
 # The GPT learns Python's own source code, that is, the files of its standard library. Given 64
-# characters, it predicts the next character at each position. We train it three times: in one
-# process (with PyTorch's functions instead of yours), on two ranks with your functions, and on two
-# ranks without f as a control. The table has a column for each of the three, with losses, calls and
-# bytes but no times. This takes about 30 s.
+# characters, it predicts the next character at each position. We train it three times:
+#
+# - in one process, with the functions of PyTorch instead of your pair,
+# - on two ranks with your functions,
+# - on two ranks without f, as a control.
+#
+# The table has a column for each of the three, with losses, calls and bytes but no times. This
+# takes about 30 s.
 #
 # If each rank has its own GPU, the GPT is trained there, and [NCCL](@nccl), NVIDIA's library for
 # messages between GPUs, sends the tensors. Otherwise MPI sends them from host memory.
@@ -387,6 +395,19 @@ predict.right(
     share=ours["share of the layers"],
 )
 
+# %% [markdown]
+# **Explain.** *Losses apart* compares each step's loss with that of one process. With your
+# functions, you should see the same losses except for rounding, since terms are added in a
+# different order.
+#
+# *Ranks apart* compares the parameters that all ranks have in full, such as norms and everything
+# outside the layers. With f, they stay equal. Without f, the ranks compute different updates, so
+# parameters that should be equal differ, and this is not the network that you defined.
+#
+# *Share of the layers* is slightly more than one half because norms and the biases after g are not
+# cut. *Share of the net* is larger still, because this lab does not cut the layers that convert
+# characters to numbers and back.
+
 # %%
 count = np.bincount(text.corpus.tokens) / read
 uniform = np.log(len(count))
@@ -406,19 +427,9 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** *Losses apart* compares each step's loss with that of one process. With your
-# functions, you should see the same losses except for rounding, since terms are added in a
-# different order. The loss falls below the horizontal line (the unigram baseline), so the GPT
-# learns more than the frequencies of the characters.
-#
-# *Ranks apart* compares the parameters that all ranks have in full, such as norms and everything
-# outside the layers. With f, they stay equal. Without f, the loss falls nearly as much, and nothing
-# crashes. However, the ranks compute different updates, so parameters that should be equal differ,
-# and this is not the network that you defined. Only the comparison reveals the mistake.
-#
-# *Share of the layers* is slightly more than one half because norms and the biases after g are not
-# cut. *Share of the net* is larger still, because this lab does not cut the layers that convert
-# characters to numbers and back.
+# **Explain.** The losses of one process and of your two ranks fall below the horizontal line (the
+# unigram baseline), so the GPT learns more than the frequencies of the characters. Without f, the
+# loss falls about as far, and nothing crashes. The plot alone does not reveal the mistake.
 #
 # Data parallelism would instead add up the gradients, which are 12 hidden² numbers per layer,
 # regardless of the number of tokens. When does tensor parallelism add up less data?
@@ -433,59 +444,7 @@ print(
 # g. Tensor parallelism therefore needs the fastest links.
 # </details>
 #
-# ## 4. Sequence parallelism
-# Can the ranks also share the work *between* the cut layers? Between g and the next f, every rank
-# does the same arithmetic on the same numbers, namely norms, biases and additions, and keeps all of
-# these activations for the backward pass. **Sequence parallelism** ([Korthikanti et al.,
-# 2022](@korthikanti2022)) shards this part, too, so each rank has only some of the *positions*
-# there.
-#
-# An allreduce is a reduce-scatter followed by an allgather (lab 21). Therefore the reduce-scatter
-# replaces g, and the allgather replaces the next f. In the backward pass, each function does the
-# opposite:
-#
-#     g' forward:  sum, keep own positions    f' forward:  gather all positions
-#     g' backward: gather all positions       f' backward: sum, keep own positions
-#
-# The functions f' and g' are written like your pair, but with `comm.Reduce_scatter_block` and
-# `comm.Allgather`. In `labs/labkit/sequence_parallel.py`, `Gather` is f' and `Scatter` is g'.
-#
-# ### Measure
-# We repeat the training run with f' and g'. "MB sent" is the amount of data that each of p ranks
-# sends with ring algorithms: an allreduce sends 2 (p − 1) / p of its array, and a reduce-scatter or
-# an allgather sends half as much (lab 23). "MB kept" is the amount of data that the layers keep for
-# the backward pass. This takes about 10 s.
-
-# %%
-dealt = pieces._replace(f=Gather.apply, g=Scatter.apply)
-way = f"{size} ranks, by places"
-results = launch.run(
-    lab64.train_ways, {way: dealt}, sizes, text, steps, by_places=True, ranks=size, threads=1
-)
-by_places = [of_rank[way] for of_rank in results]
-trained[way] = by_places
-table = {}
-for way, results in trained.items():
-    result = results[0]
-    table[way] = {
-        "losses apart, at most": np.abs(np.subtract(result.losses, one.losses)).max(),
-        "MB sent a layer": result.sent / layers / 1e6,
-        "MB kept a layer": result.kept / layers / 1e6,
-    }
-    record.add("by places", ranks=len(results), way=way, sent=result.sent, kept=result.kept)
-print(pandas.DataFrame(table).T.map("{:.3g}".format))
-print("Calls in a step, by places:", by_places[0].calls)
-
-# %% [markdown]
-# **Explain.** You should see the same losses, the same number of bytes sent, and fewer bytes kept.
-# Here, each rank keeps the whole result of the allgather in f'. Megatron-LM keeps even fewer bytes,
-# because each rank keeps only its own part and repeats the allgather in the backward pass.
-#
-# Each rank now computes the loss of only its own positions, so the gradients of the parameters that
-# all ranks have in full must be added up. `lab64.train_ways` does this once per step, which the
-# table does not include.
-#
-# ## 5. Three dimensions
+# ## 4. Three dimensions
 # Training on a large machine combines three kinds of parallelism. How many ranks should each kind
 # get?
 #
@@ -500,21 +459,25 @@ print("Calls in a step, by places:", by_places[0].calls)
 # text, which here has 2,048 positions.) GPUs are numbered so that tensor ranks are neighbors, while
 # consecutive data ranks are `tensor` GPUs apart.
 #
+# ### A cost model
 # We compare layouts by a cost model for the time of a step. Our models are the GPTs in table 1 of
 # [Narayanan et al. (2021)](@narayanan2021), which were trained on Selene, whose nodes have 8 A100
-# GPUs connected by NVLink and one 200 Gb/s NIC (network interface card) per GPU. The cost model
-# consists of five statements:
+# GPUs connected by NVLink and one 200 Gb/s NIC (network interface card) per GPU.
+#
+# The cost model consists of five statements:
 #
 # 1. A pipeline processes batch / (data · micro) micro-batches per step.
 # 2. The arithmetic of one micro-batch is divided among tensor · pipeline GPUs.
 # 3. Each stage has (layers / pipeline) layers. Each layer performs 6 allreduces of 2 · micro ·
-#    sequence · hidden bytes (16-bit numbers) over the tensor ranks: 2 in the forward pass and 2 in
-#    the backward pass, as in your layer, and 2 more because the backward pass first computes the
-#    forward pass again, to save memory (lab 14).
+#    sequence · hidden bytes (16-bit numbers) over the tensor ranks.
 # 4. The time of the arithmetic and the allreduces is counted once for each micro-batch and pipeline
 #    − 1 more times for the bubble.
 # 5. At the end of the step, an allreduce of 2 · parameters / (tensor · pipeline) bytes adds up the
 #    gradients over the data ranks.
+#
+# Why 6 allreduces? As in your layer, there are 2 in the forward pass and 2 in the backward pass.
+# There are 2 more because the backward pass first computes the forward pass again, to save memory
+# (lab 14).
 #
 # Take, for example, the layout tensor 2, pipeline 4, data 2, micro 1 and a batch of 16 sequences.
 # Each pipeline processes 16/2 = 8 micro-batches. For one of them, a GPU does an eighth of the
@@ -578,7 +541,7 @@ predict("64.4", tensor=...)
 
 # %% [markdown]
 # ### Compute
-# One number is missing: the share of peak flop/s that the GPUs reach. The next cell takes the share
+# The share of peak flop/s that the GPUs reach is still unknown. The next cell takes the share
 # that fits five of the paper's ten models best, and predicts the other five. The errors of these
 # predictions show how far the cost model can be trusted. The cell after it computes the step times
 # of the five layouts.
@@ -589,9 +552,7 @@ gpus = lab64.fit(step_seconds, nets[::2])
 off = {net.name: 100 * lab64.error(step_seconds, net, gpus) for net in nets}
 unseen = [abs(off[net.name]) for net in nets[1::2]]
 print(f"Fitted: the GPUs reach {gpus.share:.1%} of their peak in arithmetic.")
-print(
-    f"Predicted networks: off by {np.median(unseen):.0f} % in the middle, {max(unseen):.0f} % at worst"
-)
+print(f"Predicted models: off by {np.median(unseen):.0f} % (median), {max(unseen):.0f} % at most")
 
 # %%
 net = lab64.Net("162.2", heads=128, hidden=20480, layers=32, batch=32, gpus=64)
@@ -666,15 +627,82 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # which layout is better.
 #
 # The error itself has a direction: the cost model predicts too high a speed for small models and
-# too low a speed for large ones. Two reasons are likely, and nothing here distinguishes between
-# them: larger matrices are multiplied more efficiently (lab 12), and the paper used interleaved
-# schedules, which have a smaller bubble (lab 63), for most of its large models. The optional part
-# examines the small ones.
+# too low a speed for large ones. Two reasons are likely, but were not measured here. Larger
+# matrices are multiplied more efficiently (lab 12), and the paper used interleaved schedules, which
+# have a smaller bubble (lab 63), for the models from 76 to 530 billion parameters. The last
+# optional part examines the small models.
 #
 # All step times here are computed and compared with the paper's. Only losses, calls and bytes come
 # from your machine.
 #
-# ## 6. The same with PyTorch's DTensor
+# ### What you take away
+# - Cut the first layer by columns and the next layer by rows. An MLP and an attention block then
+#   each need one allreduce in the forward and one in the backward pass.
+# - Of the pair f and g, g performs an allreduce in the forward pass, and f performs one in the
+#   backward pass. Without f, the network trains, but incorrectly.
+# - To choose a layout, use tensor ranks up to the number of GPUs in a node, where the links are
+#   fast. Then, as the paper advises, add pipeline ranks until the model fits, and use the remaining
+#   GPUs for data ranks.
+#
+# ## Going further (optional): sequence parallelism
+# This part takes about 7 more minutes.
+#
+# Can the ranks also share the work *between* the cut layers? Between g and the next f, every rank
+# does the same arithmetic on the same numbers, namely norms, biases and additions, and keeps all of
+# these activations for the backward pass. **Sequence parallelism** ([Korthikanti et al.,
+# 2022](@korthikanti2022)) shards this part, too, so each rank has only some of the *positions*
+# there.
+#
+# An allreduce is a reduce-scatter followed by an allgather (lab 21). Therefore the reduce-scatter
+# replaces g, and the allgather replaces the next f. In the backward pass, each function does the
+# opposite:
+#
+#     g' forward:  sum, keep own positions    f' forward:  gather all positions
+#     g' backward: gather all positions       f' backward: sum, keep own positions
+#
+# The functions f' and g' are written like your pair, but with `comm.Reduce_scatter_block` and
+# `comm.Allgather`. In `labs/labkit/sequence_parallel.py`, `Gather` is f' and `Scatter` is g'.
+#
+# ### Measure
+# We repeat the training run with f' and g'. "MB sent" is the amount of data that each of p ranks
+# sends with ring algorithms: an allreduce sends 2 (p − 1) / p of its array, and a reduce-scatter or
+# an allgather sends half as much (lab 23). "MB kept" is the amount of data that the layers keep for
+# the backward pass. This takes about 10 s.
+
+# %%
+dealt = pieces._replace(f=Gather.apply, g=Scatter.apply)
+way = f"{size} ranks, by places"
+results = launch.run(
+    lab64.train_ways, {way: dealt}, sizes, text, steps, by_places=True, ranks=size, threads=1
+)
+by_places = [of_rank[way] for of_rank in results]
+trained[way] = by_places
+table = {}
+for way, results in trained.items():
+    result = results[0]
+    table[way] = {
+        "losses apart, at most": np.abs(np.subtract(result.losses, one.losses)).max(),
+        "MB sent a layer": result.sent / layers / 1e6,
+        "MB kept a layer": result.kept / layers / 1e6,
+    }
+    record.add("by places", ranks=len(results), way=way, sent=result.sent, kept=result.kept)
+print(pandas.DataFrame(table).T.map("{:.3g}".format))
+print("Calls in a step, by places:", by_places[0].calls)
+
+# %% [markdown]
+# **Explain.** You should see the same losses, the same number of bytes sent as with f and g, and
+# fewer bytes kept. A layer makes four calls of each kind in a step, where it made four allreduces.
+#
+# Here, each rank keeps the whole result of the allgather in f'. Megatron-LM keeps even fewer bytes,
+# because each rank keeps only its own part and repeats the allgather in the backward pass.
+#
+# Each rank now computes the loss of only its own positions, so the gradients of the parameters that
+# all ranks have in full must be added up. `lab64.train_ways` does this once per step, which the
+# table does not include.
+#
+# ## Going further (optional): the same layers with PyTorch's DTensor
+# This part takes about 15 more minutes.
+#
 # In practice you would not write f and g by hand, because PyTorch can derive both. A
 # [**DTensor**](@pytorch_dtensor) (distributed tensor) records how it is distributed over the ranks,
 # and each operation on it determines how the result is distributed and which messages are needed.
@@ -704,7 +732,7 @@ print(pandas.DataFrame(rows).set_index("billions").to_string())
 # from yours in one respect: queries, keys and values have separate layers (`q`, `k` and `v`),
 # because `Shard(0)` of a single large matrix would split the heads incorrectly (see exercise 64.3).
 #
-# ### Exercise 64.5 · A plan for DTensor
+# ### Exercise 64.5 · A plan for DTensor (optional)
 # Write the plan for the six layers of `lab64.Separate` (`q`, `k`, `v`, `out`, `up` and `down`), so
 # that each layer is cut like yours. The check runs both versions with the same weights and compares
 # the output, each rank's parts and every gradient. 6 lines. *(beginner)*
@@ -735,7 +763,7 @@ check("64.5", plan_of_block)
 
 # %% [markdown]
 # ### Predict
-# Your attention block and your MLP together need four allreduces: one for each f and one for each
+# Your attention block and your MLP together need four allreduces, one for each f and one for each
 # g. DTensor cuts the same matrices in the same way, but it treats `q`, `k` and `v` as three
 # separate layers. How many allreduces does DTensor need in the forward pass, and how many in the
 # backward pass?
@@ -776,22 +804,10 @@ predict.right("64.5", forward=calls["DTensor"][0], back=calls["DTensor"][1])
 # layer that is cut by rows. (PyTorch's style `PrepareModuleInput` for the attention block merges
 # the three allreduces into one.)
 #
-# ### What you take away
-# - Cut the first layer by columns and the next layer by rows. An MLP and an attention block then
-#   each need one allreduce in the forward and one in the backward pass.
-# - f and g are a pair: g performs an allreduce in the forward pass, and f performs one in the
-#   backward pass. Without f, the network trains, but incorrectly.
-# - Sequence parallelism sends as many bytes as tensor parallelism alone but keeps fewer.
-# - To choose a layout, use tensor ranks up to the number of GPUs in a node, where the links are
-#   fast. Then, as the paper advises, add pipeline ranks until the model fits, and use the remaining
-#   GPUs for data ranks.
-# - DTensor derives f and g from placements: `Shard(0)` is a cut by columns, and `Shard(1)` is a cut
-#   by rows.
-#
 # ## Going further (optional): where small models lose time
 # This part takes about 25 more minutes.
 #
-# The cost model of section 5 fits large models. Does it also fit small ones?
+# The cost model of section 4 fits large models. Does it also fit small ones?
 # [vTrain](@vtrain_code), a simulator of training ([Bang et al., 2024](@vtrain2024)), comes with
 # many measured steps: 1,440 on one node of 8 A100 GPUs, for models with 1,024 or 2,048 hidden
 # features, and 109 on several nodes with 64 to 512 GPUs, for models with up to 175 billion
@@ -899,7 +915,7 @@ predict("64.6", one_node=..., several_nodes=...)
 # %% [markdown]
 # ### Measure
 # `lab64.step_of(layer_seconds)` turns your function into a model of a whole step. We compare it
-# with four controls: the cost model of section 5, the same model with its share fitted to the same
+# with four controls: the cost model of section 4, the same model with its share fitted to the same
 # rows as yours, your model without launches, and your model without moves. The table shows the mean
 # error of each on steps that were not fitted. This takes a few seconds.
 
@@ -911,8 +927,8 @@ unseen_rows = {
     "several nodes": several_nodes,
 }
 models = {
-    "section 5": (step_seconds, gpus),
-    "section 5, fitted here": (step_seconds, lab64.fit_share(step_seconds, fitted)),
+    "section 4": (step_seconds, gpus),
+    "section 4, fitted here": (step_seconds, lab64.fit_share(step_seconds, fitted)),
 }
 own = lab64.step_of(layer_seconds)
 models["yours"] = (own, lab64.fit_three(layer_seconds, fitted))
@@ -943,7 +959,7 @@ predict.compare(
 #
 # The controls show which costs matter:
 #
-# - *A better share does not help.* The cost model of section 5, fitted to one-node rows, is still
+# - *A better share does not help.* The cost model of section 4, fitted to one-node rows, is still
 #   off by 41 % on one node, and by 55 % on several nodes.
 # - *Launches explain the time that small models lose.* Without them, the error is 35 % on one node
 #   and hardly changes on several nodes.
@@ -970,6 +986,6 @@ predict.compare(
 # ### Further reading
 # - [@shoeybi2019] The paper that introduced this way of cutting a transformer.
 # - [@narayanan2021] How to combine tensor, pipeline and data parallelism on thousands of GPUs.
-# - [@vtrain2024] The measured steps of the optional part and a simulator that predicts them.
+# - [@vtrain2024] The measured steps of the last optional part and a simulator that predicts them.
 # - [@korthikanti2022] Sequence parallelism, and recomputing only some activations.
 # - [@pytorch_dtensor] PyTorch's distributed tensors and their placements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 
 class Tried(NamedTuple):
-    """What came out of f or g on a rank in one direction, what it called, and whether it changed
-    what it was given."""
+    """What f or g gave on a rank in one pass, what it called, and whether it changed what it was
+    given."""
 
     got: np.ndarray | None
     calls: list[str]
@@ -29,33 +30,46 @@ class Tried(NamedTuple):
 
 
 def try_pair(comm, f: Callable, g: Callable) -> dict[int, dict[tuple[str, str], Tried]]:
-    """f and g on this rank, forward and back, in a group of every size: {ranks: {("f", "back"):
+    """f and g on this rank in both passes, in a group of every size: {ranks: {("f", "backward"):
     Tried}}."""
     return on_every_size(comm, lambda group: _try(group, "f", f) | _try(group, "g", g))
 
 
 def _inputs(way: str, size: int) -> torch.Tensor:
-    """What each rank of a group has, on the way forward or back: whole numbers, others on each."""
-    numbers = np.random.default_rng([size, len(way)]).integers(1, 100, (size, 3, 4))
-    return torch.from_numpy(numbers.astype(np.float32))
+    """What each rank of a group has in this pass: whole numbers, others on each, which 16 bits do
+    not hold."""
+    numbers = np.random.default_rng([size, len(way)]).integers(3000, 10_000, (size, 3, 4))
+    return torch.from_numpy(numbers.astype(np.float64))
 
 
 def _try(comm, name: str, function: Callable) -> dict[tuple[str, str], Tried]:
-    log = CallLog(comm)
+    log, alone = CallLog(comm), CallLog(comm.Split(comm.rank))
     own = _inputs("forward", comm.size)[comm.rank]
     entering = own.clone().requires_grad_()
+    time.sleep(0.01 * comm.rank)  # a sum that is not waited for lacks the ranks that come later
     leaving = function(entering, log)
     if not torch.is_tensor(leaving):
-        raise LabError(f"The way forward is to return a tensor, not {type(leaving).__name__}.")
+        raise LabError(f"The forward pass has to return a tensor, not {type(leaving).__name__}.")
     left = leaving.detach().numpy().copy()
     forward = Tried(left, list(log.calls), not torch.equal(entering.detach(), own))
+    function(own.clone().requires_grad_(), alone)  # a later layer's, in another group
     log.calls.clear()
-    gradient = _inputs("back", comm.size)[comm.rank]
+    alone.calls.clear()
+    gradient = _inputs("backward", comm.size)[comm.rank]
     given = gradient.clone()
+    time.sleep(0.01 * comm.rank)
     leaving.backward(given)
-    left = None if entering.grad is None else entering.grad.numpy()
+    if alone.calls:
+        raise LabError(f"{name}'s backward pass used another call's `comm`: keep each in its ctx.")
+    left = None if entering.grad is None else entering.grad.numpy().copy()
     back = Tried(left, list(log.calls), not torch.equal(given, gradient))
-    return {(name, "forward"): forward, (name, "back"): back}
+    return {(name, "forward"): forward, (name, "backward"): back}
+
+
+def _a_part(got, whole: torch.Tensor, where: str) -> None:
+    """Fail unless it is a tensor of numbers like the whole's."""
+    expect(torch.is_tensor(got), f"{where} is of type {type(got).__name__}, not a tensor.")
+    expect(got.dtype == whole.dtype, f"{where} is {got.dtype}, and the whole is {whole.dtype}.")
 
 
 @check.exercise("64.1")
@@ -71,8 +85,10 @@ def parts_of_a_layer(column, row):
         for size in (1, 2, 3, 4):
             for rank in range(size):
                 where = f"rank {rank} of {size}: {what}"
-                got = function(whole.clone(), rank, size)
-                expect(torch.is_tensor(got), f"{where} is {type(got).__name__}, and no tensor.")
+                given = whole.clone()
+                got = function(given, rank, size)
+                _a_part(got, whole, where)
+                expect.unchanged(whole, given, f"{where}: the given tensor")
                 want = whole.tensor_split(size, axis)[rank]
                 slips = {"this is the other cut": whole.tensor_split(size, axis - 1)[rank]}
                 expect.close(got, want, where, slips=slips)
@@ -84,18 +100,22 @@ def sums_by_the_table(f, g, most, patience):
     ranks = launch.ranks_here(most)
     tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
     for size in range(ranks, 0, -1):
-        for name, way in (("f", "forward"), ("f", "back"), ("g", "forward"), ("g", "back")):
+        for name, way in (("f", "forward"), ("f", "backward"), ("g", "forward"), ("g", "backward")):
             inputs = _inputs(way, size)
             total = inputs.sum(dim=0)
-            adds = (name, way) in (("f", "back"), ("g", "forward"))
+            adds = (name, way) in (("f", "backward"), ("g", "forward"))
             for rank, own in enumerate(inputs):
                 got, calls, changed = tried[rank][size][name, way]
-                where = f"{name}, {counted(size, 'rank')}, rank {rank}, on the way {way}"
+                where = f"{name}, {counted(size, 'rank')}, rank {rank}, {way} pass"
                 expect(not changed, f"{where}: what it was given was changed. Others use it, too.")
+                dtype = getattr(got, "dtype", inputs.numpy().dtype)
+                expect(dtype == np.float64, f"{where}: {dtype}, and it was given float64.")
                 want, slip = (total, own) if adds else (own, total)
                 reason = "this was not added up" if adds else "this was added up"
                 slips = {f"{reason}, see the table": slip}
-                expect.close(got, want, f"{where}: what comes out", slips=slips)
+                begun = [call for call in calls if call.startswith("I")]
+                waits = f"is the request of comm.{begun[0]} waited for?" if begun else ""
+                expect.close(got, want, f"{where}: the result", slips=slips, because=waits)
                 needless = f"{where}: right, but nothing has to be sent, and it calls {calls}."
                 expect(adds or not calls, needless)
 
@@ -117,9 +137,11 @@ def queries_keys_values(own_heads):
                 ),
                 "these are the right rows in another order": mixed,
             }
-            expect.close(own_heads(bias, rank, size), own, f"{where}: the bias's rows", slips=slips)
             rows = 100 * own.reshape(-1, 1) + torch.arange(4)
-            expect.close(own_heads(matrix, rank, size), rows, f"{where}: the matrix's rows")
+            for whole, part, what in ((bias, own, "the bias's"), (matrix, rows, "the matrix's")):
+                got = own_heads(whole.clone(), rank, size)
+                expect.close(got, part, f"{where}: {what} rows", slips=slips)
+                _a_part(got, whole, f"{where}: what holds {what} rows")
 
 
 @check.exercise("64.4")
@@ -194,7 +216,7 @@ def _in_passes(busy: float, launches: float) -> float:
 
 @check.exercise("64.5")
 def same_as_dtensor(plan_of_block, cut, attention, mlp, f, g, most, patience):
-    """Each matrix is cut as yours is; then what leaves, every part and every gradient agree."""
+    """Each matrix is cut as yours is; then the output, every part and every gradient agree."""
     plan = plan_of_block()
     styles = {"columns": "ColwiseParallel", "rows": "RowwiseParallel"}
     ways = dict.fromkeys(("q", "k", "v", "up"), "columns") | dict.fromkeys(("out", "down"), "rows")
@@ -208,9 +230,8 @@ def same_as_dtensor(plan_of_block, cut, attention, mlp, f, g, most, patience):
     ranks = launch.ranks_here(most)
     pieces = Pieces(cut, attention, mlp, f, g)
     sizes = Sizes(0, 8 * ranks, 2 * ranks, 1, 6)
-    tried = launch.run(
-        beside_dtensor, plan, pieces, sizes, 3, ranks=ranks, threads=1, timeout=patience
-    )
+    long = 3 * patience  # Gloo's groups take long to begin on a busy machine
+    tried = launch.run(beside_dtensor, plan, pieces, sizes, 3, ranks=ranks, threads=1, timeout=long)
     for rank, result in enumerate(tried):
         for what, (yours, theirs) in result.values.items():
             where = f"{counted(ranks, 'rank')}, rank {rank}: {what}, yours and DTensor's"
@@ -447,7 +468,7 @@ def _by_dtensor(comm, net: Separate, plan: Mapping, entering, gradient) -> tuple
 
 def _on_host(leaving, entering, pairs: Mapping[str, tuple]) -> dict[str, np.ndarray]:
     """All values as arrays. pairs: of each name this rank's part, and its gradient."""
-    values = {"what leaves": leaving, "the gradient of what entered": entering.grad}
+    values = {"the output": leaving, "the gradient of the input": entering.grad}
     for name, (own, gradient) in pairs.items():
         values[f"this rank's part of {name}"] = own
         values[f"the gradient of its part of {name}"] = gradient

@@ -27,16 +27,15 @@ WRONG = [
     Wrong("64.1", "twelve outputs by heart", "return tensor.chunk(ranks, dim=1)[rank]",
           "return tensor.reshape(12, ranks, -1)[:, rank]", "row of a weight (5, 24)"),
     Wrong("64.1", "a NumPy array in place of a tensor", "return tensor.chunk(ranks, dim=0)[rank]",
-          "return tensor.numpy().reshape(ranks, -1, *tensor.shape[1:])[rank]", "and no tensor"),
+          "return tensor.numpy().reshape(ranks, -1, *tensor.shape[1:])[rank]", "is of type ndarray, not a tensor"),
     Wrong("64.1", "columns are rows", _COLUMN, "    return tensor.chunk(ranks, dim=-1)[rank]",
           "is the other cut"),
     Wrong("64.1", "rows are columns", _ROW, "    return tensor.chunk(ranks, dim=0)[rank]",
           "is the other cut"),
     Wrong("64.1", "dealt out like cards", _COLUMN, "    return tensor[rank::ranks]", "column of a weight"),
-    Wrong("64.1", "rows dealt out like cards", _ROW, "    return tensor[:, rank::ranks]", "row of a weight"),
     Wrong("64.1", "always the first part", _ROW, "    return tensor.chunk(ranks, dim=1)[0]",
           "row of a weight"),
-    Wrong("64.1", "the whole of it", _COLUMN, "    return tensor", "column of a weight"),
+    Wrong("64.1", "64 bits from 32", _COLUMN, _COLUMN + ".double()", "and the whole is torch.float32"),
     Wrong("64.1", "the list of parts", _COLUMN, "    return tensor.chunk(ranks, dim=0)",
           "column of a weight"),
     Wrong("64.1", "the bias is not cut", _COLUMN,
@@ -48,16 +47,22 @@ WRONG = [
           ["        ctx.comm = comm\n        return added(comm, tensor)",
            "        return added(ctx.comm, gradient), None  # g"], "his was added up"),
     Wrong("64.2", "g adds nothing up", _ADD, "        return tensor", "was not added up"),
-    Wrong("64.2", "f and g change places", [_ADD, _ADD_BACK, _COPY, _COPY_BACK],
-          ["        ctx.comm = comm\n        return 1 * tensor",
-           "        return added(ctx.comm, 1 * gradient), None", "        return added(comm, tensor)",
-           "        return gradient, None"], "was added up"),
     Wrong("64.2", "the mean", _COPY_BACK, "        return added(ctx.comm, gradient) / ctx.comm.size, None",
-          "what comes out"),
-    Wrong("64.2", "g's gradient is shared", _ADD_BACK, "        return gradient / 2, None", "what comes out"),
+          "the result"),
     Wrong("64.2", "added up in place", _ADD,
           "        from mpi4py import MPI\n        comm.Allreduce(MPI.IN_PLACE, tensor.detach().numpy())\n"
           "        return tensor.clone()", "what it was given was changed"),
+    Wrong("64.2", "never waited for", _COPY_BACK,
+          "        total = torch.zeros_like(gradient)\n"
+          "        Copy.sent = ctx.comm.Iallreduce(gradient.contiguous(), total), gradient, total\n"
+          "        return total, None", "request of comm.Iallreduce waited for"),
+    Wrong("64.2", "the last comm, of all calls", [_COPY, _COPY_BACK],
+          ["        Copy.comm = comm\n        return 1 * tensor",
+           "        return added(Copy.comm, gradient), None"], "f's backward pass used another call's"),
+    Wrong("64.2", "added up in 16 bits", _COPY_BACK,
+          "        return added(ctx.comm, gradient.half()).to(gradient), None", "backward pass: the result"),
+    Wrong("64.2", "added up in 32 bits", _ADD, "        return added(comm, tensor.float())",
+          "float32, and it was given float64"),
     Wrong("64.2", "no gradient for comm is given", _COPY_BACK, "        return added(ctx.comm, gradient)",
           "gradient"),
     Wrong("64.2", "f adds up forward, and throws it away", "        return tensor\n",
@@ -73,7 +78,7 @@ WRONG = [
     Wrong("64.3", "all keys and values", _HEADS,
           "    queries, keys, values = tensor.chunk(3)\n"
           "    return torch.cat([column(queries, rank, ranks), keys, values])", "the bias's rows"),
-    Wrong("64.3", "always rank 0's", _HEADS, _HEADS.replace("rank, ranks", "0, ranks"), "the bias's rows"),
+    Wrong("64.3", "joined by NumPy", _HEADS, _HEADS.replace("torch.cat", "np.concatenate"), "not a tensor"),
     Wrong("64.3", "every so many-th head", _HEADS,
           "    return torch.cat([third[rank::ranks] for third in tensor.chunk(3)])", "the bias's rows"),
     Wrong("64.4", "half of the peak, whatever the GPUs reach", "gpus.compute(net, micro)",
@@ -119,7 +124,7 @@ WRONG = [
     Wrong("64.6", "one sequence", _MULTIPLY, _MULTIPLY.replace("layout.micro", "1"), "seconds"),
     Wrong("64.6", "nothing is returned", _PASSES, _PASSES.replace("return", "seconds ="), "64.6"),
     Wrong("64.1", "the caller's weight is scaled", _ROW,
-          "    tensor *= 2\n    return tensor.chunk(ranks, dim=1)[rank]", "row of a weight"),
+          "    tensor *= 2\n    return tensor.chunk(ranks, dim=1)[rank]", "given tensor was changed"),
     Wrong("64.4", "2,048 positions by heart", "net.sequence", "2048", "sequences of 1024"),
     Wrong("64.6", "tensor ranks on different nodes", _ADDED,
           _ADDED.replace("tensor, 1,", "tensor, layout.tensor,"), "(8, 1, 1, 8): seconds"),
@@ -153,14 +158,12 @@ RIGHT = [
     Right("64.4", "keyword arguments, other names", [
         "gpus.allreduce(tensor, 1, nbytes)", "gpus.compute(net, micro)"], [
         "gpus.allreduce(ranks=tensor, apart=1, nbytes=nbytes)", "gpus.compute(net, sequences=layout.micro)"]),
-    Right("64.5", "written out", [_COLUMNS, _ROWS, "    return columns | rows"], [
-        "    by_columns = ColwiseParallel()", "    by_rows = RowwiseParallel()",
+    Right("64.5", "written out, layouts said", [_COLUMNS, _ROWS, "    return columns | rows"], [
+        "    from torch.distributed.tensor import Replicate, Shard\n"
+        "    by_columns = ColwiseParallel(input_layouts=Replicate())",
+        "    by_rows = RowwiseParallel(input_layouts=Shard(-1), output_layouts=Replicate())",
         '    return {"q": by_columns, "k": by_columns, "v": by_columns, "out": by_rows, '
         '"up": by_columns, "down": by_rows}']),
-    Right("64.5", "layouts said", [_COLUMNS, _ROWS], [
-        "    from torch.distributed.tensor import Replicate, Shard\n"
-        + _COLUMNS.replace("()", "(input_layouts=Replicate())"),
-        _ROWS.replace("()", "(input_layouts=Shard(-1), output_layouts=Replicate())")]),
     Right("64.6", "a loop over the passes", _PASSES,
           "    seconds = 0\n    for work in (0.25, 0.25, 0.5):\n"
           "        seconds += np.maximum(work * busy, gpus.launches / 3)\n    return seconds"),

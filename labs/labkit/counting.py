@@ -60,9 +60,7 @@ def by_arrays_alone(comm, function: Callable, *args: object) -> None:
     messages = ArraysOnly(comm.Dup())
     function(messages, *args)
     comm.Barrier()  # a rank that is done waits, so that a hang is told in its own case
-    left = [request.call for request in messages.requests if request]
-    if left:
-        raise LabError(f"comm.{left[0]} starts a message, and nobody waits for its end: call Wait.")
+    messages.expect_waited()
 
 
 def expect_sum(comm, function: Callable) -> None:
@@ -100,12 +98,15 @@ class CallLog(PassOn):
     """A communicator that passes everything on and notes what is called, and what is done to the
     requests.
 
-    calls: the names of the calls, in order. requests: of Isend, Irecv, isend, irecv, as
-    MPI.Requests. computed: an entry for each piece of arithmetic with an array of `watch`. written:
+    calls: the names of the calls, in order. requests: of calls that only start, as MPI.Requests.
+    computed: an entry for each piece of arithmetic with an array of `watch`. written:
     for each assignment to it, to its slices and to arrays made like it.
     """
 
-    STARTING = ("Isend", "Issend", "Irecv", "isend", "issend", "irecv")
+    STARTING = (
+        "Isend", "Issend", "Irecv", "isend", "issend", "irecv", "Ibcast", "Iallreduce", "Ireduce",
+        "Igather", "Iallgather", "Ialltoall", "Ialltoallv",
+    )  # fmt: skip
 
     def __init__(self, comm):
         super().__init__(comm)
@@ -142,6 +143,11 @@ class CallLog(PassOn):
     def under_way(self) -> int:
         """Requests that no Wait or Test has ended yet."""
         return sum(map(bool, self.requests))  # MPI empties a request when it is over
+
+    def expect_waited(self) -> None:
+        """Fail if no Wait or Test has ended a request."""
+        left = next((request.call for request in self.requests if request), "")
+        expect(not left, f"comm.{left} only starts, and nobody waits for its end: call Wait.")
 
 
 class ArraysOnly(CallLog):

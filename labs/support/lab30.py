@@ -171,7 +171,7 @@ def started(comm, start_equal: Callable) -> Started:
         for weight in net.parameters():
             weight += 0.1 * (comm.rank + 1)  # biases differ, too; and no seed draws rank 0's
     own = by_name(net)
-    log = Requests(comm)
+    log = CallLog(comm)
     start_equal(log, net)
     log.expect_waited()
     for name, weight in net.named_parameters():
@@ -179,20 +179,6 @@ def started(comm, start_equal: Callable) -> Started:
         expect_float32(weight, f"{what} is now")
         expect(weight.requires_grad, f"{what} no longer takes a gradient (`requires_grad`).")
     return Started(own, by_name(net))
-
-
-class Requests(CallLog):
-    """A CallLog that notes the requests of collectives, too."""
-
-    STARTING = (*CallLog.STARTING, "Ibcast", "Iallreduce", "Ireduce", "Igather", "Iallgather")
-
-    def expect_waited(self) -> None:
-        """Fail if a request was left alone."""
-        left = [request.call for request in self.requests if request]
-        early = (
-            f"comm.{left[0]} only starts, and nobody waits for its end: call Wait." if left else ""
-        )
-        expect(not left, early)
 
 
 def expect_float32(tensor, what: str) -> None:
@@ -207,13 +193,13 @@ def expect_average(comm, average: Callable) -> list[list[str]]:
     """
     calls = []
     for net, of_net in ((nets.torch_digits(), ""), (nets.torch_conv(), " of a convolutional net")):
-        log = Requests(comm)
+        log = CallLog(comm)
         expect_mean(log, net.to(world.device()), of_net, average)
         calls.append(log.calls)
     return calls
 
 
-def expect_mean(log: Requests, net, of_net: str, average: Callable) -> None:
+def expect_mean(log: CallLog, net, of_net: str, average: Callable) -> None:
     """Fail unless average(log, net) leaves the mean in all gradients of the net. of_net: which
     net, for messages."""
     comm = log.comm

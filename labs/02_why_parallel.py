@@ -9,10 +9,9 @@
 # faster can a hundred devices be, at best, when they have to exchange their [gradients](../labs/GLOSSARY.md#gradient) over a
 # network after every step?
 #
-# In this lab we answer the three questions with a pencil: we count the operations, the bytes and
-# the messages of a training run from the list of a network's layers. After each count we compare
-# the number with a measurement, ours or a published one, because a formula that nobody has checked
-# is only an opinion.
+# In this lab we answer the three questions by counting the operations, the bytes and the messages
+# of a training run, from the list of a network's layers. After each count we compare the number
+# with a measurement, ours or a published one, because a count may leave out something that matters.
 #
 # **After this lab you can** (1) count the operations of a training run and convert them to days,
 # (2) count the bytes that a training step needs and see what does not fit, and (3) derive an upper
@@ -74,7 +73,8 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 # Therefore **a training step takes three times the operations of the forward pass**, for each
 # image.
 #
-# One *epoch* uses every image of the dataset once.
+# (The first layer's input needs no gradient. We count it all the same, which adds at most 4 % for
+# the networks of this lab.) One *epoch* uses every image of the dataset once.
 #
 # ### Exercise 02.1 · Count the operations of a training run
 # `table` is a table of layers as above, for one image. How many operations does a training run take
@@ -99,7 +99,7 @@ def training_flops(table, pictures, epochs):
 
 
 # %%
-# Asked: The operations of three training runs.
+# Asked: The operations of two training runs.
 check("02.1", training_flops)
 
 # %% [markdown]
@@ -122,10 +122,10 @@ lab02.draw_costs(lab02.COSTS, own)
 # %% [markdown]
 # **Explain.** Your counts agree with the published ones within 5 %.
 #
-# From AlexNet (2012) to [GPT-3](https://arxiv.org/abs/2005.14165) (2020), the cost of the most expensive training run
-# grew about 670,000 times. One GPU became about 80 times faster: from 1.6 teraflop/s (GTX 580) to
-# 125 (V100, with 16-bit numbers). 670,000 / 80 is more than 8,000, and this factor came from **more
-# GPUs**, which also ran for longer.
+# [GPT-3](https://arxiv.org/abs/2005.14165) (2020) took about 670,000 times the operations of AlexNet (2012). In the same
+# years the peak of one GPU rose about 80 times, from 1.6 teraflop/s (GTX 580) to 125 (V100, with
+# 16-bit numbers). If both runs reached a similar share of the peak, a factor of 670,000 / 80, more
+# than 8,000, remains. It came from **more GPUs**, which also ran for longer.
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -145,8 +145,8 @@ predict.right("02.1", years=3640 / 0.4 / 365.25)
 # ### Measure
 # How fast does *this* machine compute? We time the forward and backward passes of two typical
 # convolutions on images of 56 by 56 points, and divide their number of operations by the time. The
-# first has a 3 by 3 kernel and 64 channels, the second a 1 by 1 kernel and 128. This takes about 10
-# s.
+# first has a 3 by 3 kernel and 64 channels, the second a 1 by 1 kernel and 128. This takes a few
+# seconds.
 
 # %%
 device = world.device()
@@ -211,11 +211,12 @@ print("Days of training:", shown, sep="\n")
 #
 # <details><summary>Answer</summary>
 #
-# For AlexNet yes: it takes 1/19 of the days. For ResNet-50 no: it takes 1/1.4 of the days, for two
-# likely reasons, neither of them measured here.
+# It does for AlexNet, which takes 1/19 of the days, but not for ResNet-50, which takes 1/1.4 of the
+# days. There are two likely reasons, neither of them measured here.
 #
-# - VGG-16 is faster than our count allows, because for 3 by 3 kernels NVIDIA's library cuDNN can
-#   use Winograd's method, which needs fewer multiplications.
+# - VGG-16 is faster than our count allows: its 154 images/s would be 14 teraflop/s, while a P100's
+#   peak is 10.6. For 3 by 3 kernels NVIDIA's library cuDNN can use Winograd's method, which needs
+#   fewer multiplications.
 # - ResNet-50 is slower, because it has many small layers that move numbers rather than compute with
 #   them (labs [12](12_find_the_bottleneck.ipynb) and [14](14_mixed_precision_and_memory.ipynb)).
 # </details>
@@ -227,21 +228,22 @@ print("Days of training:", shown, sep="\n")
 # |---|---|
 # | the parameters | one for each parameter |
 # | their gradients, which the backward pass computes | one for each parameter |
-# | the state of the optimizer; Adam keeps averages of each gradient and of its square | two for each parameter |
+# | the state of the optimizer, which updates the parameters; Adam keeps averages of each gradient and of its square | two for each parameter |
 # | the activations, which the backward pass needs | **at most** one for each activation of **each** image |
 #
-# Only the activations grow with the batch. What you compute now is an upper bound, because a
-# framework does not keep a result that the backward pass does not need.
+# Only the activations grow with the batch. The sum is an upper bound, because a framework does not
+# keep a result that the backward pass does not need.
 #
 # ### Exercise 02.2 · Count the bytes
 # `table` is a table of layers, for one image. How many bytes does a training step with Adam keep at
-# most, if it uses `batch` images? As a smaller example, the parameters and their gradients alone
-# take 8 bytes for each parameter. 2 lines. *(beginner)*
+# most, if it uses `batch` images? For example, 10 parameters and their gradients (without Adam's
+# averages) take 80 bytes, whatever the batch is, and 5 activations for one image take 40 bytes in a
+# batch of 2. A batch of 0 has no activations. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
-# Only the activations do: twice as many images have twice as many activations. There is only one
-# copy of the parameters.
+# Only the activations do, since twice as many images have twice as many activations. There is only
+# one copy of the parameters.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -256,7 +258,7 @@ def training_bytes(table, batch):
 
 
 # %%
-# Asked: The bytes for two tables, and batches of 1 to 256 images.
+# Asked: The bytes for two tables, and batches of 0 to 256 images.
 check("02.2", training_bytes)
 
 # %% [markdown]
@@ -317,35 +319,37 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # %% [markdown]
 # **Explain.** The bytes in this table are an upper bound of what a step *keeps*. Of the activations
 # of ResNet-50 and VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with
-# `lab02.kept`. While the step runs, it also needs memory for intermediate results and for the
-# libraries, which our count leaves out.
+# `lab02.kept`. Even with 60 %, neither of the two fits into a P100 with a batch of 256. While the
+# step runs, it also needs memory for intermediate results and for the libraries, which our count
+# leaves out.
 #
-# Convolutional networks fit if the batch is small enough, because their *activations* fill the
-# memory. It therefore helps at once to give each device a small batch, which is **data
-# parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
+# With a batch of 32 both fit. Convolutional networks fit if the batch is small enough, because their
+# *activations* fill the memory. It therefore helps at once to give each device a small batch, which
+# is **data parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
 #
-# GPT-3 does not fit even without an input: its parameters, gradients and averages alone fill 35
-# GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model parallelism** and
-# **pipeline parallelism**), by matrices (**tensor parallelism**), or by the numbers of the
-# optimizer (**sharding**). [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you use a second
-# one.
+# GPT-3 does not fit even without an input, because its parameters, gradients and averages alone
+# fill 35 GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model
+# parallelism** and **pipeline parallelism**), by matrices (**tensor parallelism**), or by the
+# numbers of the optimizer (**sharding**). [Lab 14](14_mixed_precision_and_memory.ipynb) shows how to free memory on one device before you
+# use a second one.
 #
 # ## 4. What could a hundred devices give, at best?
-# In [data parallelism](../labs/GLOSSARY.md#data-parallelism) every device keeps a whole copy of the model and its own batch, as large as if
+# In data parallelism every device keeps a whole copy of the model and its own batch, as large as if
 # it were alone, so p devices use p times as many images in a step. Then the devices average their
 # gradients, so that all of them have the same model again. The message for this average has as many
 # values as the model has parameters.
 #
-# Suppose that each device is in a *node* of its own, which is a computer with one network interface
-# card (NIC). Each device must send nearly its whole vector once, so that the vectors can be added,
-# and nearly the whole sum once, so that all devices get it. This makes nearly two vectors. Exactly,
-# each of p NICs sends 2 (p − 1) / p times the bytes of the gradients ([lab 23](23_ring_allreduce.ipynb) shows why). For
-# example, with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150 MB.
+# Suppose that each device has its own *node*, which is a computer with one network interface card
+# (NIC), and that the devices themselves add the gradients. Then each device sends most of its
+# vector once, so that the vectors can be added, and most of the sum once, so that all devices get
+# it. Exactly, each of p NICs sends 2 (p − 1) / p times the bytes of the gradients, and no method
+# lets the busiest NIC send less ([lab 23](23_ring_allreduce.ipynb) shows why, and what changes if switches add). For example,
+# with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150 MB.
 #
-# The NIC can send while the backward pass is still computing the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At best**, a step therefore takes as long as the *longer* of two things: the computation or
-# the communication. For example, if computing takes 0.5 s and communication takes 1 s, four devices
-# need 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up is at
-# most 2.
+# The NIC can send while the backward pass is still computing the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At best**, a step therefore takes as long as the computation or the communication, whichever
+# is *longer*. For example, if computing takes 0.5 s and communication takes 1 s, four devices need
+# 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up is at most
+# 2.
 #
 # ### Exercise 02.3 · An upper bound
 # `compute` is the number of seconds that one device computes in a step, `gradient` is the number of
@@ -383,7 +387,7 @@ check("02.3", best_speedup)
 # gradients among themselves. The ideal, 100 %, is a speed-up of 64.
 
 # %%
-speeds = np.geomspace(1, 100, 41)  # Gb/s
+speeds = np.geomspace(1, 100, 201)  # Gb/s
 bounds = {}
 reached = {}
 for net_name, (together, alone) in lab02.SCALED.items():
@@ -414,42 +418,16 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # **Scale-out** connects more nodes by a network, which is slower but has no such limit. Your bound
 # limits scale-out first, because its network is the slower one.
 #
-# ## Half a page of history
-# | year | training run | time | GPUs |
-# |---|---|---|---|
-# | 2012 | [AlexNet](https://doi.org/10.1145/3065386), which wins the ImageNet contest | 5 to 6 days | 2 gaming GPUs, each with half of the network |
-# | 2017 | ResNet-50, by [Facebook](https://arxiv.org/abs/1706.02677) | 1 hour | 256 P100 |
-# | 2018 | ResNet-50, by [Sony](https://arxiv.org/abs/1811.05233) | 224 seconds | 2,176 V100 |
-# | 2018 | a network that finds [storms in climate models](https://arxiv.org/abs/1810.01993) | (a study of scaling) | up to 27,360, of the supercomputer Summit |
-#
-# Such machines are needed by everyone who would otherwise wait weeks for a result: in image and
-# speech recognition, translation, language models and science. The three costs of this lab tell
-# what an application demands from them. What is large in autonomous driving, in medical imaging,
-# and in generating images: the data, a single sample, or the work?
-#
-# <details><summary>Answer</summary>
-#
-# | application | what is large | what it demands from a cluster |
-# |---|---|---|
-# | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes ([lab 15](15_input_pipeline.ipynb)) |
-# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs [14](14_mixed_precision_and_memory.ipynb) and [62](62_model_parallel.ipynb)) |
-# | generating images | the work: 150,000 GPU hours for Stable Diffusion, on 256 A100 | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
-#
-# </details>
-#
 # <details><summary>Sources of the published numbers</summary>
 #
 # - *Costs of training runs*: Amodei and Hernandez, "AI and Compute" (OpenAI, 2018, appendix), which
 #   rounds the number of operations per image; for GPT-3 Brown et al. (2020), table D.1.
 # - *Peaks*, from NVIDIA's data sheets: 1.6 teraflop/s for the GTX 580 (AlexNet), 125 for the V100
-#   (GPT-3).
+#   (GPT-3), 10.6 for the P100 with NVLink (that of a DGX-1) with 32-bit numbers.
 # - *Images per second of a P100*: TensorFlow's page "Benchmarks", May 2017, synthetic images; 512
 #   images per step for AlexNet and 64 for the others. *Winograd's method*: Lavin and Gray, arXiv
 #   1509.09308.
 # - *64 GPUs*: [Horovod's README of 2017](https://github.com/horovod/horovod/blob/d54e3a88/README.md), Pascal GPUs, [NCCL](../labs/GLOSSARY.md#NCCL).
-# - *Applications*: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017); NetApp,
-#   "How to build a data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based
-#   pipelines"; Stable Diffusion v1's model card.
 # </details>
 #
 # ### What you take away
@@ -461,6 +439,34 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #   to transfer the gradients.
 # - At best, many devices are as fast as the longer of computation and communication allows. [Lab 30](30_average_gradients.ipynb)
 #   begins with the communication, and [lab 50](50_strong_and_weak_scaling.ipynb) measures what is lost.
+#
+# ## Going further (optional): half a page of history, and applications
+# This part takes about 5 more minutes. The table shows how the number of GPUs grew in six years.
+#
+# | year | training run | time | GPUs |
+# |---|---|---|---|
+# | 2012 | [AlexNet](https://doi.org/10.1145/3065386), which wins the ImageNet contest | 5 to 6 days | 2 gaming GPUs, each with half of the network |
+# | 2017 | ResNet-50, by [Facebook](https://arxiv.org/abs/1706.02677) | 1 hour | 256 P100 |
+# | 2018 | ResNet-50, by [Sony](https://arxiv.org/abs/1811.05233) | 224 seconds | 2,176 V100 |
+# | 2018 | a network that finds [storms in climate models](https://arxiv.org/abs/1810.01993) | (a study of scaling) | up to 27,360, of the supercomputer Summit |
+#
+# Distributed training is used for image and speech recognition, translation, language models and
+# science. The costs of this lab tell what an application demands from a cluster. What is large in
+# autonomous driving, in medical imaging, and in generating images: the data, a single sample, or
+# the work?
+#
+# <details><summary>Answer</summary>
+#
+# | application | what is large | what it demands from a cluster |
+# |---|---|---|
+# | autonomous driving | the data: 1 to 5 TB per hour from a car | storage and input for petabytes ([lab 15](15_input_pipeline.ipynb)) |
+# | medical imaging | a sample: 1 GiB for a scan of a lung | memory: recomputation, partitioned models (labs [14](14_mixed_precision_and_memory.ipynb) and [62](62_model_parallel.ipynb)) |
+# | generating images | the work: 150,000 GPU hours for Stable Diffusion, on 256 A100 | hundreds of GPUs for weeks; checkpoints ([lab 70](70_checkpoint_and_requeue.ipynb)) |
+#
+# Sources: Grzywaczewski, "Training AI for Self-Driving Vehicles" (NVIDIA, 2017); NetApp, "How to
+# build a data pipeline for autonomous driving"; TorchIO's documentation, "Patch-based pipelines";
+# Stable Diffusion v1's model card.
+# </details>
 #
 # ### Further reading
 # - T. Ben-Nun and T. Hoefler, *[Demystifying Parallel and Distributed Deep Learning: An In-Depth Concurrency Analysis](https://arxiv.org/abs/1802.09941)*, ACM Computing Surveys 52(4), 2019. A survey of the forms of parallelism that the next labs introduce one by one.

@@ -9,22 +9,23 @@
 #
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
 # let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
-# each part of the state, write a file that is always complete, check it before we use it, compute
-# how often to save, and stop all ranks after the same step when Slurm asks for it. In an optional
-# part a job continues with fewer ranks than it began with.
+# each part of the state, write a file that is always complete, check it before we use it, choose
+# how often to save, and stop all ranks after the same step when Slurm asks for it. In optional
+# parts we compute what failures cost, and a job continues with fewer ranks than it began with.
 #
 # **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
-# write a file that no kill can tear, and check it before you trust it, (3) compute how often to
+# write a file that no kill can tear, and check it before you trust it, (3) choose how often to
 # save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
-# continues it, and (5, optional) divide the data so that no sample is lost or repeated when the
-# number of ranks changes, and set the batch size and learning rate.
+# continues it, (5, optional) compute which share of the time failures cost, and (6, optional)
+# divide the data so that no sample is lost or repeated when the number of ranks changes, and set
+# the batch size and learning rate.
 #
 # ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](70_lives.svg)
 #
 # *A job that saves after every fifth step is killed after step 13. Its second life starts from the
 # last checkpoint, so steps 11 to 13 are computed again.*
 #
-# Needs: mpi, torch · Ranks: 2 · Minutes: 90 · Level: intermediate · Before: 30, 40, 60
+# Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
 
 # %%
 import hashlib
@@ -74,15 +75,18 @@ patience = 60  # seconds after which a check calls a program stuck
 # *Dropout* sets some of the activations in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again.
 #
-# Each rank has two random states of its own, but only rank 0 writes the file. It therefore collects
-# them first: `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on
-# all other ranks.
+# Each rank has its own two random states, but only rank 0 writes the file. It therefore collects
+# them first. `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on
+# all other ranks. With two ranks, for example, `comm.gather(10 + comm.rank)` returns `[10, 11]` on
+# rank 0 and `None` on rank 1.
 #
 # ### Exercise 70.1 · Capture and restore
-# All ranks call both functions. In `capture`, rank 0 returns `state` with one more key, `"random"`,
-# which contains the list of all ranks' `own`. The other ranks return `None`. 5 lines. `restore`
-# puts such a dict, which is the same on every rank, into a fresh training run. The position and the
-# two random states are your part. 5 lines. *(intermediate)*
+# All ranks call both functions. *(intermediate)*
+#
+# - `capture`: rank 0 returns `state` with one more key, `"random"`, which contains the list of all
+#   ranks' `own`. The other ranks return `None`. 5 lines.
+# - `restore` puts such a dict, which is the same on every rank, into a fresh training run. The
+#   position and this rank's two random states are your part. 5 lines.
 #
 # <details><summary>Hint 1: on all ranks first</summary>
 #
@@ -144,13 +148,13 @@ check("70.1", capture, restore)
 # differs: the first, the second, or the third?
 
 # %%
-predict("70.1", random_states=..., place=..., optimizer=..., schedule=...)  # 1, 2 or 3
+predict("70.1", random_states=..., position=..., optimizer=..., schedule=...)  # 1, 2 or 3
 
 # %% [markdown]
 # ### Measure: one part forgotten
 # The training run is captured after step 36, in the middle of the second epoch. It is then resumed
 # six times: with all parts, with one part forgotten (four times), and with rank 0's random states
-# on every rank.
+# on every rank. A forgotten part is as a fresh training run has it.
 
 # %%
 stop = 3 * last // 5
@@ -171,7 +175,7 @@ answers = {name.split()[0]: number for name, number in first.items()}
 predict.right(
     "70.1",
     random_states=answers["random"],
-    place=answers["place"],
+    position=answers["position"],
     optimizer=answers["optimizer"],
     schedule=answers["schedule"],
 )
@@ -186,15 +190,16 @@ predict.right(
 # - The schedule shows last, because the rate of the first step is part of the optimizer's state.
 #
 # No training run crashed, and no last loss looks absurd, so you get no warning that a part was
-# forgotten. Therefore test your own training runs: resume one in a fresh process, as in section 5,
+# forgotten. Therefore test your own training run. Resume it in a fresh process, as in section 5,
 # and compare the losses with `==`.
 #
 # ## 2. A file that no kill can tear
 # The state is now a dict, which has to become a file. `open(path, "wb")` empties the old file
 # before the first byte of the new one is written. If a job is killed at this moment, the file
-# contains neither the old checkpoint nor the new one. The solution is to write to **another name**
-# first, and to rename the file when it is complete. Here are the lines that do this, in
-# alphabetical order:
+# contains neither the old checkpoint nor the new one.
+#
+# The solution is to write to **another name** first, and to rename the file when it is complete.
+# Here are the lines that do this, in alphabetical order:
 #
 # | line | what it does |
 # |---|---|
@@ -227,7 +232,7 @@ predict.right(
 # </details>
 # <details><summary>Hint 2: what comes after it</summary>
 #
-# First rename. Only then come the three lines for the folder: open, fsync, close.
+# First rename. Only then open, fsync and close the folder.
 # </details>
 
 
@@ -293,11 +298,12 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 #
 # ### Exercise 70.3 · Is it whole, and mine?
 # `judge` returns what the content of a file is. The first of these cases that applies is the
-# answer. 7 lines. *(beginner)*
+# answer. A file that is cut short *and* belongs to another network, for example, is
+# `"incomplete"`. 7 lines. *(beginner)*
 #
-# 1. `"incomplete"`: `label` is `None` (not even the line is complete), or the number of bytes is
-#    not the one in the label
-# 2. `"damaged"`: the checksum is another one
+# 1. `"incomplete"`: `label` is `None` (not even the line is complete), or the number of bytes of
+#    `payload` is not the one in the label
+# 2. `"damaged"`: the checksum of `payload` is not the one in the label
 # 3. `"another model"`: the label's model is not `model`
 # 4. `"good"`
 #
@@ -368,12 +374,20 @@ with tempfile.TemporaryDirectory() as name:
 # the time that a restart takes, which does not depend on `every`.
 #
 # For example, if a save takes 20 s and the mtbf is 1,000 s, Young's interval is √(2 · 20 · 1,000) s
-# = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000 = 10
-# %, too.
+# = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000, which
+# is 10 %, too.
 #
-# ### Exercise 70.4 · Young's interval
+# You don't need to know `save` and the mtbf exactly. With half or twice Young's interval, one share
+# is halved and the other one doubled, so their sum is only 1.25 times as large.
+#
+# ### Young's interval in numbers (optional)
+# The rest of this section computes the interval for a large cluster and for your disk. It takes
+# about 15 more minutes. You can also go on with section 5.
+#
+# ### Exercise 70.4 · Young's interval (optional)
 # `interval` returns the seconds between two saves according to Young, and `lost` the share of the
-# time that saving and repeated work take together. All times are in seconds. 2 lines. *(beginner)*
+# time that saving and repeated work take together. All times are in seconds. In the example above,
+# `interval(20, 1000)` is 200, and `lost(200, 20, 1000)` is 0.2. 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the share</summary>
 #
@@ -431,13 +445,13 @@ predict.right("70.4", minutes=eighth / 60, percent=100 * lost(eighth, 60, 8 * ll
 
 # %% [markdown]
 # **Explain.** With an mtbf that is 8 times as long, the interval is √8 times as long, and the loss
-# is divided by √8. You don't need to know `save` and the mtbf exactly, because half or twice
-# Young's interval increases the loss by only a quarter, as the first lines show.
+# is divided by √8. The first lines show that half or twice Young's interval increases the loss by
+# only a quarter.
 #
 # ### Measure: your disk
-# How long does a save with your `write` take on this disk? The cell times a save of 64 MB, and
-# computes from its rate how long a network of a billion parameters would take, whose state has 12
-# GB. The last line is the advice for 1,000 nodes, of which each fails once in five years.
+# How long does a save with your `write` take on this disk? The cell times a save of 64 MB. From its
+# rate it computes the save of a network of a billion parameters, whose state has 12 GB, and then
+# Young's interval for 1,000 nodes, of which each fails once in five years.
 
 # %%
 with tempfile.TemporaryDirectory(dir=home()) as name:
@@ -458,12 +472,12 @@ print(
 # %% [markdown]
 # **Explain.** The second line is extrapolated to a file far larger than the one that was timed, and
 # to a single disk for all nodes. The file contains zeros, so a disk that compresses looks faster
-# than it is. The line is a reason to time the saves of your own job.
+# than it is. Therefore time the saves of your own job.
 #
 # ## 5. Asked to stop
 # Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal can
-# come in the middle of a step, so nothing can be saved at that moment. The lines below therefore
-# only set a flag:
+# come in the middle of a step, when the state is not complete. The lines below therefore only set a
+# flag:
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -472,8 +486,12 @@ print(
 #
 # The loop calls `stopped()` after each step. But the ranks do not receive the signal at the same
 # time. If rank 1 leaves after step 7 while rank 0 begins step 8, rank 0 waits forever, because its
-# allreduce needs rank 1's gradients. All ranks therefore have to leave after the same step, so they
-# ask each other: `comm.allgather(value)` returns the list of all ranks' values on every rank.
+# allreduce needs rank 1's gradients.
+#
+# All ranks therefore have to leave after the same step, so they ask each other with
+# `comm.allgather(value)`, which returns the list of all ranks' values on every rank. Suppose that
+# two ranks train to step 7 with a save after every third step, and that rank 1 is asked to stop
+# during step 4. Then both ranks save after steps 3 and 4, and leave after step 4.
 #
 # ### Exercise 70.5 · The loop
 # Three lines of `train` are given. `training.done` counts the steps of the whole training run, and
@@ -562,17 +580,18 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|
-# | its time is up | USR1, about 60 s before: `--signal=B:USR1@60` | save | its script: `scontrol requeue` |
+# | its time is up | USR1, 60 to 120 s before: `--signal=B:USR1@60` | save | its script: `scontrol requeue` |
 # | **preemption**: an urgent job takes its nodes | USR1 or SIGTERM, as the site decides | save only on USR1 | its script, or Slurm (`--requeue`) |
 # | an operator requeues it | SIGTERM | die | Slurm (`--requeue`) |
 # | a node fails | not at all on that node; SIGTERM on the others | die | Slurm (`--requeue`) |
 #
-# The next cell prints the script. `B:` sends the signal only to the batch script, which passes it on
-# to the ranks:
+# The next cell prints the script. `B:` sends the signal only to the batch script, which passes it
+# on to the ranks:
 #
 # - `trap 'command' USR1` runs the command when USR1 comes. Bash does so only while no command runs
-#   in the foreground, so the script starts `srun` in the background with `&`, and waits with `wait`.
-# - `$!` is the number of the process that was started last.
+#   in the foreground, so the script starts `srun` in the background with `&`, and waits with
+#   `wait`.
+# - `$!` is the number of the process that was started last in the background.
 #
 # While you read the script, look for the line that puts the job back into the queue.
 
@@ -581,17 +600,18 @@ print(lab70.script())
 
 # %% [markdown]
 # ### Predict
-# The same training run now runs as a job. The signal comes, as before a preemption. How many steps
-# are done again?
+# The same training run now runs as a job. The signal comes, as before a preemption, and later the
+# job starts again. How many steps are done again?
 
 # %%
 predict("70.5", after_signal=...)
 
 # %% [markdown]
-# ### On the tabletop
-# `make tabletop` starts a small real Slurm on this machine. If you have no tabletop, read on. The
-# next cell submits the job there, on two nodes, and interrupts it twice. The first time, it sends
-# USR1 to the batch script, as Slurm would. The second time, `scontrol requeue` does what an
+# ### On the tabletop (optional)
+# `make tabletop` starts a small real Slurm on this machine. If you have no tabletop, read on.
+#
+# The next cell submits the job there, on two nodes, and interrupts it twice. The first time, it
+# sends USR1 to the batch script, as Slurm would. The second time, `scontrol requeue` does what an
 # operator would do, without USR1. Each step takes half a second longer than before, so that there
 # is time for these interruptions, and the cell takes about a minute. The table has a row for each
 # life of the job.
@@ -614,13 +634,16 @@ if outcome is not None:
 # **Explain.** The second life begins right after the last step of the first one. The signal came,
 # all ranks agreed, rank 0 saved, and no step was done twice. The third life begins right after a
 # multiple of 10, because SIGTERM ended the second life before it could save. The losses equal those
-# of an uninterrupted run that the job performed afterwards on the same nodes. The line that you
-# were looking for is `scontrol requeue`, which runs if the ranks ended because they were asked to.
+# of an uninterrupted run that the job performed afterwards on the same nodes.
+#
+# In the script, the line that you were looking for is `scontrol requeue`. It runs only if USR1
+# came.
 #
 # On your cluster, ask three questions:
 # - May a job requeue itself?
-# - Does preemption send your signal (`send_user_signal` in `PreemptParameters`), and how long is
-#   the grace time after it (`GraceTime`)?
+# - Does preemption send your signal (`send_user_signal` in `PreemptParameters`, and in Slurm 22.05
+#   `preempt_send_user_signal` in `SlurmctldParameters`), and how long is the grace time after it
+#   (`GraceTime`)?
 # - Is your save shorter than this time?
 #
 # ### What you take away
@@ -632,6 +655,8 @@ if outcome is not None:
 # - A signal sets a flag, all ranks agree on the step, and the script requeues the job.
 #
 # ## 7. Going further (optional): fewer ranks
+# This part takes about 25 more minutes.
+#
 # A job that has lost a node does not have to wait for another one. An **elastic** job continues
 # with the ranks that are left. This changes each rank's part of the data, and perhaps the batch
 # size.
@@ -642,13 +667,13 @@ if outcome is not None:
 # of its own list, and after that two ranks go on again:
 
 # %%
-# Each rank keeps its place in its own list, and goes on from there in the list for the new p.
+# Each rank keeps its position in its own list, and goes on from there in the list for the new p.
 used = []
-place = 0
+position = 0
 for size, each in ((2, 12), (1, 24), (2, 12)):
     for rank in range(size):
-        used += list(range(rank, 96, size))[place : place + each]
-    place += each
+        used += list(range(rank, 96, size))[position : position + each]
+    position += each
 often = np.bincount(used, minlength=96)
 print(
     f"{len(used)} samples taken: {np.sum(often == 0)} of 96 never, {np.sum(often > 1)} more than"
@@ -661,6 +686,10 @@ print(
 # been used. It is part of the checkpoint. The samples that come next then depend only on `done`,
 # and a group of any size divides *these* samples among its ranks.
 #
+# For example, let the order be 7, 2, 9, 4, 0, 5, 1, let three samples be done, and let a step have
+# four samples. The next step has the samples 4, 0, 5 and 1. On three ranks, one rank may compute 4
+# and 1, another one 0, and the third one 5.
+#
 # Suppose that two ranks with 24 samples each make steps of 48 samples, with a learning rate of 0.2,
 # and that now only one rank is left. It has two options:
 #
@@ -671,19 +700,20 @@ print(
 #
 # If you keep the global batch, the training run is the same as without a failure, up to rounding.
 # (With dropout or batch normalization it is not, because these depend on which rank computes which
-# samples.) But each step takes longer, and the memory must suffice. If you rescale, a step takes as
-# long as before, but it is another training run. In both cases compute from the values at the
-# **start** of the job, because after a resume nobody knows for how many ranks the current ones were
-# set.
+# samples.) But each step takes longer, and the memory must suffice.
 #
-# ### Exercise 70.6 · Fewer ranks, or more
+# If you rescale, a step takes as long as before, but it is another training run. In both cases
+# compute from the values at the **start** of the job, because the current values do not show for
+# how many ranks they were set.
+#
+# ### Exercise 70.6 · Fewer ranks, or more (optional)
 # - `own_part`: `order` is an array of sample numbers. The next step uses the next `batch` of them
 #   after the first `done`; at the end of the epoch there may be fewer. Return this rank's part of
 #   the step. The sizes of the parts differ by at most one sample, and together the parts are the
 #   step.
-# - `after_resize`: the job began with `first` ranks, steps of `batch` samples, and the learning
-#   rate `rate`. Now there are `ranks` ranks. If `keep` is true, keep the global batch, otherwise
-#   rescale. Return the number of samples in a step, an integer, and the rate. `batch` is divisible
+# - `after_resize` returns the number of samples in a step, an integer, and the learning rate. The
+#   job began with `first` ranks, steps of `batch` samples, and the rate `rate`. Now there are
+#   `ranks` ranks. If `keep` is true, keep the global batch, otherwise rescale. `batch` is divisible
 #   by `first`.
 #
 # 2 lines and 3. *(beginner)*
@@ -732,9 +762,9 @@ check("70.6", own_part, after_resize)
 #         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
 #
 # When the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with
-# different numbers in `RANK` and `WORLD_SIZE`. A new rank knows nothing of what came before, so it
-# has to read a checkpoint. (`--max-restarts` is 0 by default, so that no rank is restarted after it
-# has failed.)
+# different numbers in `RANK` and `WORLD_SIZE`. A new rank begins without any state, so it has to
+# read a checkpoint. (`--max-restarts` is 0 by default, so that no rank is restarted after it has
+# failed.)
 #
 # ### Predict
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
@@ -747,7 +777,7 @@ predict("70.6", done_again=..., new_processes=...)
 # %% [markdown]
 # ### Measure: a node is lost
 # The next cell runs real processes on this machine and, as a control, the same training run in a
-# single process that is not killed. It takes about half a minute, because the agents need some
+# single process that is not killed. It takes about half a minute, because the agents need several
 # seconds to notice the failure and to meet again.
 
 # %%
@@ -776,9 +806,9 @@ if ran is not None:  # in a batch job nobody is killed
 # %% [markdown]
 # **Explain.** The failure cost the steps since the last checkpoint, and the one that was being
 # computed. The rank that continues is a new process, although nothing was wrong with the old one.
-# All samples in the final weights are different, so none was repeated. None was lost either,
-# because the losses are those of the control, although two different groups of ranks computed them.
-# A single number for the position in the data made this possible.
+# The epoch has 1,000 samples, and the final weights contain each of them once. The last loss is
+# that of the control, although two different groups of ranks computed the steps. A single number
+# for the position in the data made this possible.
 #
 # Keeping the global batch is not always the best choice. When a job *grows* from 2 to 200 ranks,
 # there is hardly any work left for each rank if the batch stays the same. In this case, rescale,
@@ -791,6 +821,8 @@ if ran is not None:  # in a batch job nobody is killed
 # `sbatch` and `srun`. Otherwise Slurm ends it along with the lost node.
 #
 # ## 8. Going further (optional): other systems
+# This part takes about 5 more minutes.
+#
 # ### Who survives a lost rank?
 # Three systems let a job continue after a failure. They differ in what survives:
 #
@@ -803,11 +835,11 @@ if ran is not None:  # in a batch job nobody is killed
 # In Horovod Elastic, one of two exceptions tells a rank what has happened. After
 # `HorovodInternalError` a step was interrupted in its middle, so all ranks return to the last copy.
 # After `HostsUpdatedInterrupt` a node has come or will go, and all ranks are between the same two
-# steps. If they look for new nodes only in `state.commit()`, which makes the copy first, nothing
+# steps. If they look for new nodes only in `state.commit()`, which makes the copy first, no step
 # has to be undone.
 #
 # Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`, where the
-# script prints a line such as `node7:4` for each node. `ElasticSampler` divides the data anew when
+# script prints a line such as `node7:4` for each node. `ElasticSampler` divides the data again when
 # the number of ranks changes.
 #
 # The kit runs only `torchrun`. Its Horovod has no servers for elastic jobs (`env/HOROVOD.md`), and
@@ -836,11 +868,11 @@ if ran is not None:  # in a batch job nobody is killed
 # ### What this lab does not show
 #
 # - GPUs. On a GPU, some sums change from run to run. `torch.use_deterministic_algorithms(True)`
-#   chooses another algorithm, or raises an error that names the operation. A GPU also has a random
-#   state of its own, `torch.cuda.get_rng_state()`.
+#   chooses another algorithm, or raises an error that names the operation. A GPU also has its own
+#   random state, `torch.cuda.get_rng_state()`.
 # - A shuffle that draws from a generator. A resume needs the state of this generator at the
-#   *beginning* of the epoch, where the order was drawn. Data loaders with workers have random
-#   states of their own, too.
+#   *beginning* of the epoch, where the order was drawn. The workers of a data loader have random
+#   states, too.
 # - Object storage, which has no rename.
 #
 # ### Further reading

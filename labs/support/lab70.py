@@ -48,7 +48,7 @@ def resume_is_exact(capture, restore, patience, ranks):
             not got["stored"],
             f"{where}: this state cannot be stored and read again. {got['stored']}",
         )
-        expect(got["after"] == got["whole"], f"{where}: `capture` itself has changed the training.")
+        expect(got["after"] == got["whole"], f"{where}: `capture` has changed the training run.")
         for rank, results in enumerate(tried):
             for part, same in results[stop]["parts"].items():
                 expect(same, f"{where}, on rank {rank}: {PARTS[part]} not as before.")
@@ -74,7 +74,8 @@ def old_or_new(write):
         for place, call in enumerate(seen.calls)
         if call[0] == "rename" and call[2] == seen.path
     ]
-    expect(renames, "The new name comes by os.replace(temporary, path).")
+    why = "write to another name first, and then os.replace(temporary, path)."
+    expect(renames, f"No complete file was renamed to `path`: {why}")
     last = renames[-1]
     temporary = seen.calls[last][1]
     folder = os.path.dirname(seen.path)
@@ -95,7 +96,7 @@ def old_or_new(write):
 
 OLD = b"o" * 2000
 NEW = b"n" * 2000  # shorter than Python's buffer: without flush() nothing is in the file
-LEFT = b"half a save"
+LEFT = b"half a save" * 200  # longer than NEW: what is not emptied shows
 
 
 def watch_saves(write):
@@ -127,19 +128,19 @@ def watch_saves(write):
 
         def state():
             content = path.read_bytes() if path.exists() else None
-            if content == LEFT + NEW:
-                return "the new one behind what a killed save had left"
+            if content != NEW and NEW in (content or b""):
+                return "the new one and, before or after it, what a killed save had left"
             return {OLD: "old", NEW: "new", b"": "empty", None: "gone"}.get(content, "half")
 
         def look(frame, event, _):
             moments.append((frame.f_lineno, state()))
             return look
 
-        for name in ("fsync", "replace", "rename"):
+        for name in ("fsync", "fdatasync", "replace", "rename"):
             noted = noting(getattr(os, name))
             patches.enter_context(patch(f"os.{name}", noted))
             # Python 3.10 keeps them there.
-            if name != "fsync" and hasattr(pathlib, "_NormalAccessor"):
+            if name[0] == "r" and hasattr(pathlib, "_NormalAccessor"):
                 patches.enter_context(
                     patch.object(pathlib._NormalAccessor, name, staticmethod(noted))
                 )
@@ -173,8 +174,9 @@ def files_are_judged(judge):
     """The right word for whole, cut, lengthened, changed and foreign files."""
     for size in (0, 1000):
         good = pack(bytes(range(250)) * (size // 250), "net A")
-        cases = {"whole": (good, "good"), "empty": (b"", "incomplete")}
-        cases["twice"] = (good + good, "incomplete")
+        whole = "whole" if size else "whole, of a state of 0 bytes"
+        cases = {whole: (good, "good"), "empty": (b"", "incomplete")}
+        cases["a whole one twice"] = (good + good, "incomplete")
         for share in (0.1, 0.5, 0.99):
             cut = good[: int(share * len(good))]
             cases[f"cut to {share:.0%} of its length"] = (cut, "incomplete")
@@ -186,10 +188,10 @@ def files_are_judged(judge):
             what = f"`judge` of a file that is {what}"
             expect.equal(judge(content, "net A"), verdict, what)
             if verdict != "good":
-                what = f"{what}, and of another net besides"
+                what = f"{what}, and of another network, too"
                 expect.equal(judge(content, "net B"), verdict, what)
         why = "names or shapes of its tensors differ, and you learn it before loading"
-        what = "`judge` of another net's file"
+        what = "`judge` of a file of another network"
         expect.equal(judge(good, "net B"), "another model", what, because=why)
 
 
@@ -236,17 +238,18 @@ def loop_saves_and_stops(train, patience, ranks):
 
 @check.exercise("70.6")
 def fewer_and_more_ranks(own_part, after_resize):
-    """An epoch in which the number of ranks changes uses each sample exactly once; and the rule for
-    batch and rate, when ranks go and when they come.
+    """An epoch in which the number of ranks changes uses each sample exactly once, also if it is
+    resumed between two multiples of `batch`; and the rule for batch and rate, when ranks go and
+    when they come.
     """
-    for samples, length, sizes in (
-        (20, 4, (1,)),
-        (50, 8, (2, 2, 1, 3)),
-        (47, 10, (4, 3, 5)),
-        (7, 9, (2,)),
+    for samples, begin, length, sizes in (
+        (20, 0, 4, (1,)),
+        (50, 0, 8, (2, 2, 1, 3)),
+        (47, 5, 10, (4, 3, 5)),  # at the end two samples for three ranks
+        (7, 0, 9, (2,)),
     ):
         order = np.random.default_rng(samples).permutation(1000)[:samples]
-        for number, done in enumerate(range(0, samples, length)):
+        for number, done in enumerate(range(begin, samples, length)):
             size = sizes[number % len(sizes)]
             ranks = counted(size, "rank")
             where = f"{done} of {samples} samples done, a step of {length}, {ranks}"
@@ -254,19 +257,18 @@ def fewer_and_more_ranks(own_part, after_resize):
             parts = [own_part(given, done, length, rank, size) for rank in range(size)]
             expect.unchanged(order, given, f"{where}: the array `order`")
             step_is_dealt_out(parts, list(order[done : done + length]), where)
-    for first, now in ((2, 1), (1, 2), (4, 3), (2, 2), (3, 8)):
+    for first, now in ((4, 3), (3, 8), (2, 1), (2, 2)):
         each = 10 + first + now
         rate = 0.05 * now
-        where = (
-            f"{first} at the start, with a rate of {rate:.2f} and {each} samples a rank, {now} now"
-        )
+        start = f"{counted(first, 'rank')} at the start"
+        where = f"{start}, with a rate of {rate:.2f} and {each} samples for each, {now} now"
         for keep, words in ((True, "keep"), (False, "rescale")):
             what = f"{where}, {words}"
             got = after_resize(each * first, rate, first, now, keep)
-            sentence = f"two numbers are to be returned, samples of a step and rate, not {got!r}."
+            sentence = f"return two numbers, the samples of a step and the rate, not {got!r}."
             expect(np.shape(got) == (2,), f"{what}: {sentence}")
             samples, new_rate = got
-            why = f"{'the step is of' if keep else 'a rank computes'} as many as before"
+            why = f"{'the step has' if keep else 'a rank computes'} as many as before"
             wanted = each * (first if keep else now)
             expect.equal(samples, wanted, f"{what}: samples of a step", because=why)
             whole = isinstance(samples, Integral)
@@ -275,7 +277,7 @@ def fewer_and_more_ranks(own_part, after_resize):
             if keep:
                 expect.close(new_rate, rate, what)
                 continue
-            stays = "the rate stays, though a step has other samples: it has to grow as they do"
+            stays = "this is the old rate, though a step has another number of samples"
             swapped = "this is divided where it has to be multiplied"
             slips = {swapped: rate * first / now, stays: rate}
             expect.close(new_rate, rate * now / first, what, slips=slips)
@@ -286,13 +288,13 @@ def step_is_dealt_out(parts, step, where):
     long."""
     for rank, part in enumerate(parts):
         missing = " Does the function return it?" if part is None else ""
-        sentence = f"rank {rank}'s part is to be an array of sample numbers, and is {part!r}."
+        sentence = f"rank {rank}'s part has to be an array of sample numbers, and is {part!r}."
         expect(np.ndim(part) == 1, f"{where}: {sentence}{missing}")
     together = [int(one) for part in parts for one in part]
     twice = sorted({one for one in together if together.count(one) > 1})
     expect(not twice, f"{where}: sample(s) {twice} are computed by two ranks.")
     missing = [int(one) for one in step if one not in together]
-    expect(not missing, f"{where}: sample(s) {missing} are in nobody's part.")
+    expect(not missing, f"{where}: sample(s) {missing} are in no rank's part.")
     other = [one for one in together if one not in step]
     expect(not other, f"{where}: sample(s) {other} do not belong to this step.")
     lengths = [len(part) for part in parts]
@@ -470,13 +472,13 @@ def damaged(content: bytes, zeros: bool = False) -> bytes:
 # -- on ranks: is a resume exact, and when does a loop save and stop?
 
 LAST = 6  # steps of each training that is tried
-BATCH = 768  # so an epoch has two steps
-STOPS = {3: "in the middle of an epoch", 4: "at the end of an epoch"}
+BATCH = 512  # so an epoch has three steps
+STOPS = {5: "in the middle of an epoch", 3: "at the end of an epoch"}  # epoch, step: 1, 2; 1, 0
 PARTS = {
-    "net": "the net's parameters are",
+    "net": "the network's parameters are",
     "optimizer": "the optimizer's averages are",
     "schedule": "the learning rate's schedule is",
-    "place": "the place in the data is",
+    "position": "the position in the data is",
     "dropout": "PyTorch's random state (each rank has its own) is",
     "noise": "NumPy's random state (each rank has its own) is",
 }
@@ -557,14 +559,14 @@ def _parts(training: Training) -> dict[str, object]:
         "net": [weights.detach().numpy().tobytes() for weights in training.net.parameters()],
         "optimizer": [average.numpy().tobytes() for average in averages],
         "schedule": [training.schedule.last_epoch, *rates],
-        "place": (training.epoch, training.step),
+        "position": (training.epoch, training.step),
         "dropout": torch.get_rng_state().numpy().tobytes(),
         "noise": str(training.noise.bit_generator.state),
     }
 
 
 class LoopCase(NamedTuple):
-    """A training that has done `done` steps; a rank is asked to stop during a step, if any.
+    """A training that has done `done` steps; the ranks `asked` are asked to stop during `step`.
 
     saves: after which steps it has to save; the last of them is its end.
     """
@@ -572,25 +574,25 @@ class LoopCase(NamedTuple):
     done: int
     last: int
     every: int
-    rank: int | None
+    asked: Sequence[int]
     step: int
     saves: list[int]
 
     def __str__(self) -> str:
         start = f"from step {self.done} " if self.done else ""
-        asked = f"rank {self.rank} is asked to stop during step {self.step}"
-        asked = "nobody is asked" if self.rank is None else asked
+        asked = " and ".join(f"rank {rank}" for rank in self.asked)
+        asked = f"{asked} asked to stop during step {self.step}" if asked else "no rank is asked"
         return f"{start}to step {self.last}, a save every {self.every}, {asked}"
 
 
 def loop_cases(ranks: int) -> list[LoopCase]:
     """Cases for a loop on so many ranks."""
     return [
-        LoopCase(0, 7, 3, None, 0, [3, 6, 7]),
-        LoopCase(4, 8, 4, None, 0, [8]),
-        LoopCase(0, 7, 3, ranks - 1, 4, [3, 4]),
-        LoopCase(0, 9, 3, 0, 6, [3, 6]),
-        LoopCase(0, 7, 3, ranks - 1, 7, [3, 6, 7]),
+        LoopCase(0, 7, 3, [], 0, [3, 6, 7]),
+        LoopCase(4, 8, 4, [], 0, [8]),
+        LoopCase(0, 7, 3, [ranks - 1], 4, [3, 4]),
+        LoopCase(0, 9, 3, [0], 6, [3, 6]),
+        LoopCase(0, 8, 3, range(ranks), 5, [3, 5]),
     ]
 
 
@@ -619,7 +621,7 @@ def _walk(comm, train: Callable, case: LoopCase) -> dict:
 
     def stopped() -> bool:
         asked.append(walk.done)
-        return comm.rank == case.rank and walk.done >= case.step
+        return comm.rank in case.asked and walk.done >= case.step
 
     walk.advance = advance
     train(walk, case.last, case.every, stopped, lambda walk: saves.append(walk.done))
@@ -654,7 +656,7 @@ def forget(
     for name, key in (
         ("random states", "random"),
         ("schedule", "schedule"),
-        ("place in the epoch", "step"),
+        ("position in the epoch", "step"),
         ("optimizer", "optimizer"),
     ):
         mixtures[name] = from_bytes(state) | {key: from_bytes(blank)[key]}
@@ -878,7 +880,7 @@ WHOLE = "without_a_break.json"
 SCRIPT = """\
 #!/usr/bin/env bash
 #SBATCH --nodes=2 --ntasks-per-node=1 --time=00:10:00
-# USR1 about 60 s before the end, or when preempted. A step and a save have to fit into that time.
+# USR1 60 to 120 s before the end, or at preemption. A step and a save must fit into what is left.
 #SBATCH --signal=B:USR1@60  # B: to this shell alone, so the trap below passes it on
 #SBATCH --requeue           # Slurm may put this job back into the queue, and start it again
 #SBATCH --open-mode=append  # each start writes on in the same output file

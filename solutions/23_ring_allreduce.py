@@ -43,6 +43,7 @@ lab.start("23_ring_allreduce")
 gradient = 100e6  # bytes per rank in the simulated runs; ResNet-50's gradient has about 102 MB
 many = 64  # ranks of the virtual cluster in the plots
 sizes = (1024, 16384, 262144, 4194304, 67108864)  # bytes per rank in the measurement on real ranks
+moment = 2.0  # seconds for all three ways together at one of these sizes
 patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
@@ -91,10 +92,11 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # To read the table, follow chunk 3, the fourth value of each rank. Rank 3 sends its 4000 to rank 0,
 # which adds its own 4 and gets 4004. Rank 0 sends this partial sum to rank 1, where it becomes
 # 4044, and rank 2 adds the last contribution. The other chunks travel in the same way from
-# different starting ranks, so every link is busy in every step. After *p* − 1 steps each rank has
-# one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*). In lab 21, `reduce_scatter` left
-# chunk *r* on rank *r*. Here each rank begins by sending chunk *r*, and therefore it ends with the
-# next one.
+# different starting ranks, so every link is busy in every step.
+#
+# After *p* − 1 steps each rank has one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*). In
+# lab 21, `reduce_scatter` left chunk *r* on rank *r*. Here each rank begins by sending chunk *r*,
+# and therefore it ends with the next one.
 #
 # In the second half, the allgather, the finished chunks travel around the ring once more. This time
 # a rank does not add the values that it receives. They overwrite its own, unfinished copy of the
@@ -142,7 +144,8 @@ print("lengths of the chunks:", [len(part) for part in parts], "· the vector:",
 #
 # The lengths of chunks can differ by one value, as you saw above. The array `incoming` is as long
 # as the longest chunk, so receive into the part of it that is as long as the chunk to which you
-# will add.
+# will add. Send each chunk as it is, without padding and in the vector's type. (Lower-case
+# `sendrecv` pickles the array and therefore sends more bytes.)
 #
 # <details><summary>Hint 1: which chunk arrives?</summary>
 #
@@ -284,7 +287,7 @@ print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they tak
 # ### Exercise 23.3 · What it costs, on paper
 # How many steps does a ring of p ranks take with n bytes each, and how many bytes does each message
 # have? From these two numbers follow the bytes that a rank sends in all, and the seconds. Assume
-# that additions take no time. 3 lines. *(beginner)*
+# that additions take no time. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
@@ -319,7 +322,7 @@ check("23.3", ring_cost)
 #
 # <details><summary>And if the switch adds?</summary>
 #
-# Some switches can add: NVIDIA's SHARP (Scalable Hierarchical Aggregation and Reduction Protocol)
+# Some switches can add. NVIDIA's SHARP (Scalable Hierarchical Aggregation and Reduction Protocol)
 # does so on InfiniBand, and NVLS (NVLink SHARP) on NVLink since 2022. A rank then sends its vector
 # up once and receives the sum once, so it sends about n bytes instead of 2n, and the bound does not
 # apply. For this reason nccl-tests can report a "bus bandwidth" above the bandwidth of the links on
@@ -328,9 +331,9 @@ check("23.3", ring_cost)
 #
 # ### Measure: what do more ranks cost?
 # Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The points are runs of your ring on up to 64
-# virtual ranks, where a run still takes only a moment. The second line is your formula. The third
-# line is the formula for a single server to which all ranks send their vectors, and which sends the
-# sum back to all of them.
+# virtual ranks. The second line is your formula. The third line is the formula for a single server,
+# an additional machine, which receives the vectors of all ranks one after the other and then sends
+# the sum to each of them, in 2α + 2pnβ seconds.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -369,19 +372,19 @@ predict("23.4", ring_wins_from_kB=500)
 # so both take equally long if n = 0.8 α/β. With α = 1 µs and β = 1 ns per byte, this is a vector of
 # 800 bytes.
 #
-# Write the general formula for p = 4, 8, 16, … ranks: set the times of ring and tree equal and
-# solve for n. This takes 1 to 5 lines. *(intermediate)*
+# Write the general formula for p = 4, 8, 16, … ranks. To get it, set the times of ring and tree
+# equal and solve for n. This takes 1 to 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: sort by α and β</summary>
 #
-# The times are equal if 2L(α + nβ) = 2(p − 1)(α + n/p β). Collect the α terms on one side: how many
-# more messages does the ring send than the tree? Collect the nβ terms on the other side: how many
-# more vectors does the tree send than the ring?
+# The times are equal if 2L(α + nβ) = 2(p − 1)(α + n/p β). Collect the α terms on one side (how many
+# more messages does the ring send than the tree?) and the nβ terms on the other side (how many more
+# vectors does the tree send than the ring?).
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The ring sends 2(p − 1) − 2L more messages, and the tree sends 2L − 2(p − 1)/p more vectors. To
-# get n, multiply the first number by α and divide by the second number times β.
+# get n, multiply the first number by α and divide it by the product of the second number and β.
 # </details>
 
 
@@ -414,9 +417,10 @@ check("23.4", ring_wins_from)
 #
 # ### Measure: a machine with K80 GPUs
 # Both algorithms now run on 64 nodes of the machine model `k80_edr`, whose nodes have K80 GPUs and
-# are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The plot shows the **bus
-# bandwidth**, which is the number of bytes that a ring has to send, 2n(p − 1)/p, divided by the
-# time. Higher is faster, and the ring's curve can rise to at most the 11 GB/s of the links.
+# are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The left plot shows the time, and
+# the right plot shows the **bus bandwidth**. This is the number of bytes that a ring has to send,
+# 2n(p − 1)/p, divided by the time. Higher is faster, and the ring's curve can rise to at most the
+# 11 GB/s of the links. In both plots the *message size* is n, the length of the whole vector.
 #
 # In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, lab 20),
 # which costs two more latencies. As a control, both algorithms also run without rendezvous.
@@ -437,17 +441,18 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # %% [markdown]
 # **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
 # rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
-# and β (568 kB). With rendezvous the plotted curves cross later, between 1 and 3 MB. (Between two
-# of the plotted sizes, at 0.5 to 0.8 MB, the ring is faster as well, because there only the tree's
-# messages are long enough to wait.) Each curve also separates from its control at some size. Why
-# does it, and why do the ring and the tree do so at different sizes?
+# and β (568 kB). With rendezvous the plotted curves cross later, between 1 and 3 MB.
+#
+# Each curve also separates from its control at some size. Why does it, and why do the ring and the
+# tree do so at different sizes?
 #
 # <details><summary>Answer</summary>
 #
 # A curve separates from its control where messages become longer than 12 KiB, because longer
 # messages wait for their receivers. The tree sends whole vectors, so this happens at 12 KiB. The
 # ring sends chunks of 1/64 of the vector, which are longer than 12 KiB when the vector is longer
-# than 64 · 12 KiB, about 0.8 MB.
+# than 64 · 12 KiB, about 0.8 MB. Between two of the plotted sizes, from 0.5 to 0.8 MB, only the
+# tree's messages wait, and there the ring is faster as well.
 # </details>
 #
 # ### Measure: this machine
@@ -473,7 +478,7 @@ def compare(comm):
         calls["MPI's own"] = partial(own_of_mpi, comm, vector)
         # Across ranks: the three take turns, each run begins together, and the slowest rank's time
         # counts.
-        rows[nbytes] = timing.in_turns(calls, comm=comm, seconds=2)
+        rows[nbytes] = timing.in_turns(calls, comm=comm, seconds=moment)
     return rows
 
 
@@ -500,7 +505,12 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # the fastest at the largest size. The printed list begins with the size from which the ring is
 # faster on this machine.
 #
-# The curves might lie close together instead, and the list might be empty. Likely causes are:
+# With two ranks both algorithms take two steps, and the ring sends halves. On two CPU cores, where
+# we recorded this measurement, the ring took 18 ms for 64 MiB and the tree 33 ms. For 1 KiB the
+# tree was nevertheless faster (9 µs, the ring 17 µs). A likely cause is Python, because the ring's
+# code also cuts the vector twice.
+#
+# The curves might be close together instead, and the list might be empty. Likely causes are:
 #
 # - *One memory.* All bytes pass through the same memory here, and in total both algorithms move the
 #   same number of them, 2(p − 1)n.
@@ -537,8 +547,10 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 #
 # <details><summary>Answers</summary>
 #
-# (a) The links should be idle only during the addition of the last half chunk, because all other
-# additions overlap with sending (and not even then if the allgather already sends the first half).
+# (a) The links are idle only during the addition of the last half chunk, because all other
+# additions overlap with sending. The run from above then takes 0.1531 s instead of 0.1688 s. If the
+# allgather already sends the first half of the last chunk, it takes 0.1500 s.
+#
 # (b) It is not faster if a rank reaches both neighbors through one port, as on the virtual cluster,
 # because the two halves share that port. It should be twice as fast if each neighbor has its own
 # link, as between GPUs with NVLink.

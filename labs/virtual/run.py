@@ -167,7 +167,8 @@ class Run:
         where = self.where if self._right else self.where.capitalize()
         number = _number(counts[worst], noun)
         amount = f"{number} {noun.removesuffix('s')}" if number == "1" else f"{number} {noun}"
-        sentence = f"{self._right}{where} {self._subject(counts, worst)} {did} {amount}; {rule}."
+        subject = self._subject([*zip(counts, wants, strict=True)], worst)
+        sentence = f"{self._right}{where} {subject} {did} {amount}; {rule}."
         expect(off[worst] <= slack + 1e-9 * max(1.0, abs(wants[worst])), sentence)
 
     def _subject(self, counts, worst: int) -> str:

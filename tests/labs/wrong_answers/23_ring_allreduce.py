@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"many": 16, "sizes": (1024, 65536), "patience": 10}
+SMALL = {"many": 16, "sizes": (1024, 65536), "moment": 0.5, "patience": 10}
 
 STEP = "comm.Sendrecv(chunks[(comm.rank - step) % comm.size], dest=right, recvbuf=box, source=left)"
 SCATTER = f"""    for step in range(comm.size - 1):
@@ -11,8 +11,7 @@ SCATTER = f"""    for step in range(comm.size - 1):
         box = incoming[: len(own)]
         {STEP}
         own += box"""
-MINE = "mine = chunks[(comm.rank + 1 - step) % comm.size]"
-PASS = f"""{MINE}
+PASS = """mine = chunks[(comm.rank + 1 - step) % comm.size]
         comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)"""
 GATHER = f"""    for step in range(comm.size - 1):
         # Across ranks: finished chunks go round once more, each rank keeps a copy and passes it on.
@@ -65,7 +64,7 @@ WRONG = [
         total += box
         passing[:] = box
     vector[:] = total
-""", "each rank sent 1.00 vectors; a ring sends 0.50"),
+""", "each rank sent 48 bytes; a ring of unpadded chunks"),
     Wrong("23.1", "the direct exchange of lab 21, not a ring", SCATTER, """\
     own = chunks[(comm.rank + 1) % comm.size]
     box = incoming[: len(own)]
@@ -84,29 +83,41 @@ comm.Send(chunks[(comm.rank - step) % comm.size], dest=right)
           "for step in range(comm.size - 1):", "for step in range(comm.size - 2):", "is wrong"),
     Wrong("23.1", "adds to a copy: the vector does not change", "own += box", "own = own + box",
           "It is as it was before the call, so no sum was written into this array"),
-    Wrong("23.1", "puts new arrays into the list: the right chunks, but not in the vector",
-          "own += box", "chunks[(comm.rank - step - 1) % comm.size] = own + box",
-          "in `vector`, chunk rank + 1 is wrong"),
+    Wrong("23.1", "one step too many, after which the chunk is still right",
+          "for step in range(comm.size - 1):", "for step in range(comm.size):",
+          "each rank sent 16 bytes"),
+    Wrong("23.1", "whole numbers travel: fractions are lost", STEP, """\
+whole = np.empty(len(own), int)
+        comm.Sendrecv(chunks[(comm.rank - step) % comm.size].astype(int), dest=right, recvbuf=whole,
+                      source=left)
+        box = whole.astype(own.dtype)""", "each rank sent 24 bytes"),
+    Wrong("23.1", "pads every message to the longest chunk", STEP, """\
+full, out = np.zeros_like(incoming), chunks[(comm.rank - step) % comm.size]
+        full[: len(out)] = out
+        comm.Sendrecv(full, dest=right, recvbuf=incoming, source=left)""", "rank 1 sent 8 bytes"),
     Wrong("23.1", "all of `incoming` for a shorter chunk",
           "box = incoming[: len(own)]", "box = incoming", "could not be broadcast together"),
     Wrong("23.1", "works for powers of two only", "own = chunks[(comm.rank - step - 1) % comm.size]",
           "own = chunks[(comm.rank - step - 1) & (comm.size - 1)]", "With 3 ranks"),
     Wrong("23.1", "uses MPI's own", SCATTER, "    comm.Allreduce(vector.copy(), vector)\n",
-          "a ring sends"),
+          "a ring of unpadded chunks"),
     Wrong("23.2", "a box of float64, whatever the vector holds",
           "        comm.Sendrecv(mine, dest=right, recvbuf=theirs, source=left)",
           "        box = np.zeros(len(theirs))\n"
           "        comm.Sendrecv(mine, dest=right, recvbuf=box, source=left)\n"
           "        with np.errstate(over=\"ignore\"):\n            theirs[:] = box",
-          "float32: rank"),
+          "sent float32 and rank"),
+    Wrong("23.2", "float32 in the messages, whatever the vector holds", PASS, """\
+box = np.empty(len(theirs), np.float32)
+        mine = chunks[(comm.rank + 1 - step) % comm.size].astype(np.float32)
+        comm.Sendrecv(mine, dest=right, recvbuf=box, source=left)
+        theirs[:] = box""", "in the vector's type sends"),
     Wrong("23.2", "the second half is missing", GATHER, "    pass", "is wrong"),
     Wrong("23.2", "begins with chunk rank, which is not finished",
           [PASS, "theirs = chunks[(comm.rank - step) % comm.size]"],
           [PASS.replace("comm.rank + 1 - step", "comm.rank - step"),
            "theirs = chunks[(comm.rank - step - 1) % comm.size]"],
           "is wrong"),
-    Wrong("23.2", "always sends its own finished chunk",
-          MINE, MINE.replace(" - step", ""), "is wrong"),
     Wrong("23.2", "receives into the chunk that it sends", "theirs = chunks[(comm.rank - step) % comm.size]",
           "theirs = chunks[(comm.rank + 1 - step) % comm.size]", "is wrong"),
     Wrong("23.2", "adds in the second half too", PASS, """\
@@ -131,13 +142,13 @@ if comm.rank % 2 == 0 and comm.size > 1:
         else:
             comm.Recv(theirs, source=left)
             comm.Send(chunks[(comm.rank + 1 - step) % comm.size], dest=right)""", "a ring takes"),
-    Wrong("23.2", "a new array, the vector stays as it was",
-          GATHER, "    vector = vector.copy()\n    chunks = np.array_split(vector, comm.size)\n" + GATHER,
-          "is wrong"),
+    Wrong("23.2", "returns a new array, the vector stays as it was", GATHER,
+          "    vector = vector.copy()\n    chunks = np.array_split(vector, comm.size)\n" + GATHER
+          + "\n    return vector", "the sum in `vector` is wrong"),
     Wrong("23.3", "one half only", "2 * (p - 1), n / p", "p - 1, n / p", "steps: expected 8, got 4"),
     Wrong("23.3", "p steps, not p - 1", "2 * (p - 1), n / p", "2 * p, n / p", "steps: expected 0"),
     Wrong("23.3", "whole bytes in a chunk", "2 * (p - 1), n / p", "2 * (p - 1), n // p", "bytes sent by a rank"),
-    Wrong("23.3", "whole vectors", "2 * (p - 1), n / p", "2 * (p - 1), n", "bytes sent by a rank"),
+    Wrong("23.3", "whole bytes in the time only", "alpha + chunk", "alpha + n // p", "seconds: expected"),
     Wrong("23.3", "chunks of n / (p - 1) bytes",
           "2 * (p - 1), n / p", "2 * (p - 1), n / max(p - 1, 1)", "bytes sent by a rank"),
     Wrong("23.3", "one α for all messages",

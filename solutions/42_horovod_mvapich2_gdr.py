@@ -160,22 +160,18 @@ check("42.1", which_mpi)
 # Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
 # Whether that is safe depends on MPI's **thread level**, which states for which use of threads MPI
 # is prepared. A program requests a level when it starts MPI, and MPI provides this level or a lower
-# one. These are the lowest and the highest of the four levels:
-#
-# | level | which threads may call MPI |
-# |---|---|
-# | SINGLE | the process has only one thread |
-# | MULTIPLE | every thread, at any time |
+# one. Of the four levels, the lowest is SINGLE, at which the process may have only one thread. At
+# the highest, MULTIPLE, every thread may call MPI at any time.
 #
 # Horovod requests MULTIPLE, and MPICH on a laptop provides it. Below MULTIPLE, MPI does not use its
 # locks, so two threads that call it at the same time can corrupt its internal lists, and the job
 # can crash or hang.
 #
 # When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
-# rank may run only on the rank's cores. The part of MVAPICH2 for InfiniBand, its *device*
-# `ch3:mrail`, follows a simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE,
-# and every other rank gets MULTIPLE.** By default it binds each rank to one core. Two variables
-# change this:
+# rank may run only on the rank's cores. MVAPICH2 is built for one kind of network, which its
+# documentation calls a *channel*. With `ch3:mrail`, the channel for InfiniBand, the level follows a
+# simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE, and every other rank
+# gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
 #   MULTIPLE, also where the launcher or Slurm has bound the ranks.
@@ -201,11 +197,10 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # | asked for less | the control: `HOROVOD_MPI_THREADS_DISABLE=1` makes Horovod request SINGLE |
 #
 # The cell prints two tables, first yours and then the kit's reference, which we measured with two
-# ranks on one node. Your prediction is compared with the reference, because the device `ch3:mrail`
-# has to be built for InfiniBand.
+# ranks on one node. Your prediction is compared with the reference, because `ch3:mrail` has to be
+# built for InfiniBand.
 #
-# The column `channel` names the device, and `level` is the thread level that Horovod got. For
-# example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that
+# The column `level` is the thread level that Horovod got. For example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that
 # Horovod over MPICH requested SINGLE and got it. In the rows for `ch3:mrail`, `less` stands for any
 # level below MULTIPLE.
 
@@ -223,8 +218,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
 # gets MULTIPLE.
 #
-# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
-# device, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A laptop
+# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses
+# another channel, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A laptop
 # without problems therefore proves nothing for the cluster.
 #
 # In a program of your own, call `hvd.mpi_threads_supported()` after `hvd.init()`. It is True only
@@ -262,6 +257,21 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # Horovod the guide says: "do not use the LD_PRELOAD option".
 # </details>
 #
+# Next come the **options** of the launcher. Suppose that a job has 2 nodes with 4 GPUs each, one
+# rank for each GPU, and 14 cores for each rank. [`srun`](@slurm_srun) is the launcher of Slurm, the
+# scheduler of most clusters. It passes its own environment to the ranks, so the variables stand
+# before it, after `env`:
+#
+#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
+#         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
+#         --gpus-per-node=4 --gpu-bind=none python train.py
+#
+# | option | what can happen without it |
+# |---|---|
+# | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
+# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
+# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
+#
 # ### Exercise 42.2 · Write the command, and start it
 # This exercise has two functions and, after the second, one check. The first, `variables(flavor)`,
 # returns the environment variables as a dictionary of strings. There are three flavors:
@@ -273,9 +283,28 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # About 5 lines. *(beginner)*
 #
+# The second, `command(…)`, returns the command above for srun, for any job. A Python program passes
+# a command to the operating system **as a list of strings**. Whatever stands between two spaces is
+# one string, so `-n 8` is two strings and `--nodes=2` is one. For example, `mpiexec`, the launcher
+# for one machine without Slurm, starts 8 ranks with 14 cores each by
+#
+#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
+#
+# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
+#
+#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
+#
+# The part for mpiexec is given. The function finds the job's size in `job`:
+#
+# - `job.nodes` is the number of nodes, and `job.cores` is the number of cores for each rank.
+# - `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on **each** node. If `job.gpus` is
+#   0, the command does not mention GPUs.
+#
+# About 4 lines. *(intermediate)*
+#
 # <details><summary>Hint 1: variables, and an option with a number</summary>
 #
-# `{"MV2_ENABLE_AFFINITY": "0"}` is the dictionary of "mvapich2". In the command for srun below,
+# `{"MV2_ENABLE_AFFINITY": "0"}` is the dictionary of "mvapich2". In the command for srun,
 # `f"--nodes={job.nodes}"` is one string of the list.
 # </details>
 # <details><summary>Hint 2: nearly the answer of the second function</summary>
@@ -296,44 +325,6 @@ def variables(flavor):
         return {"MV2_ENABLE_AFFINITY": "0"}
     return {"MV2_USE_CUDA": "1", "MV2_SUPPORT_DL": "1", "MV2_ENABLE_AFFINITY": "0"}
     ### END SOLUTION
-
-
-# %% [markdown]
-# The second function of exercise 42.2 returns the command itself. Suppose that a job has 2 nodes
-# with 4 GPUs each, one rank for each GPU, and 14 cores for each rank. [`srun`](@slurm_srun) is the
-# launcher of Slurm, the scheduler of most clusters. It passes its own environment to the ranks, so
-# the variables stand before it, after `env`:
-#
-#     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
-#         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
-#         --gpus-per-node=4 --gpu-bind=none python train.py
-#
-# | option | what can happen without it |
-# |---|---|
-# | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
-# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
-# | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
-
-# %% [markdown]
-# A Python program passes a command to the operating system **as a list of strings**. Whatever
-# stands between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one. For
-# example, `mpiexec`, the launcher for one machine without Slurm, starts 8 ranks with 14 cores each
-# by
-#
-#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
-#
-# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
-#
-#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
-#
-# Write `command(…)`, which returns the command above for srun, for any job, as a list of strings.
-# The part for mpiexec is given:
-#
-# - `job.nodes` is the number of nodes, and `job.cores` is the number of cores for each rank.
-# - `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on **each** node. If `job.gpus` is
-#   0, the command does not mention GPUs.
-#
-# About 4 lines. *(intermediate)*
 
 
 # %%
@@ -385,7 +376,7 @@ else:
 # error instead of a table.
 #
 # On a cluster, `level` tells you whether your variables have worked. What would you check first if
-# it were SINGLE there, with MVAPICH2 and its device `ch3:mrail`?
+# it were SINGLE there, with MVAPICH2 and its channel `ch3:mrail`?
 # <details><summary>Answer</summary>
 #
 # Print `os.environ.get("MV2_ENABLE_AFFINITY")` on a rank. If it is not "0", the variable did not
@@ -432,11 +423,9 @@ for activity in own[:18]:
 # data. The tensors of **one** call begin in immediate succession, and other activities begin
 # between two calls. For example, take these activities, in the order in which they began:
 #
-# | activities | what they are |
-# |---|---|
-# | MPI_ALLREDUCE, MPI_ALLREDUCE | one call with 2 tensors |
-# | MEMCPY_OUT_FUSION_BUFFER, MEMCPY_OUT_FUSION_BUFFER | copies, no call of a library |
-# | MPI_ALLREDUCE | one call with 1 tensor |
+#     MPI_ALLREDUCE              MPI_ALLREDUCE               one call with 2 tensors
+#     MEMCPY_OUT_FUSION_BUFFER   MEMCPY_OUT_FUSION_BUFFER    copies, no call of a library
+#     MPI_ALLREDUCE                                          one call with 1 tensor
 #
 # Together, `MPI_ALLREDUCE` has 2 calls with 3 tensors, so `carried` returns
 # `{"MPI_ALLREDUCE": (2, 3)}`.

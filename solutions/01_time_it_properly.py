@@ -10,8 +10,7 @@
 # In this lab we write a small timer that avoids the most common errors in measuring how long a call
 # takes. It skips the slow first calls, waits for the device before it reads the clock, and
 # summarizes many samples by their median and quartiles, or refuses to give a number. At the end we
-# compare two programs on a machine whose speed changes, and compute what a rare disturbance costs
-# when many processes wait for each other. All later labs use a timer of this kind.
+# compare two programs on a machine whose speed changes. Most later labs use a timer of this kind.
 #
 # **After this lab you can** (1) exclude the slow first calls from a result, (2) time a device that
 # works while your program goes on, (3) quote a median with its quartiles, or refuse to, and (4)
@@ -23,7 +22,7 @@
 # after the launch shows only the launch, and a reading after one wait includes the earlier work.
 # Below: with a wait before both readings, the time between them is that of this call.*
 #
-# Needs: cpu, torch · Ranks: 1 · Minutes: 70 · Level: beginner · Before: 00
+# Needs: cpu, torch · Ranks: 1 · Minutes: 60 · Level: beginner · Before: 00
 
 # %%
 import itertools
@@ -41,7 +40,7 @@ repeat = 30  # timed calls
 warmup = 5  # calls before the first timed one
 images = 1  # images per call of the convolution
 device_work = 0.002  # seconds of work per call of the emulated device
-steps = 10_000  # training steps of each job that section 5 simulates
+steps = 10_000  # training steps of each job that the optional part simulates
 
 # %% [markdown]
 # ## 1. The first call is slower
@@ -94,14 +93,14 @@ predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 # second round, because by then the library is warm. If you restart the kernel, the slow call comes
 # back.
 #
-# You might also see single slow calls later on. They have nothing to do with the warm-up, and
-# usually mean that something else runs on this machine. Section 3 deals with them.
+# You might also see single slow calls later on, in either round. They have no connection with the
+# warm-up, and usually mean that something else runs on this machine. Section 3 deals with them.
 #
 # ### A machine on which the right answer is known
-# On a real computer nobody knows exactly how long a call takes, so a timer cannot be checked there.
+# On a real computer the exact duration of a call is unknown, so a timer cannot be checked there.
 # Your timer will therefore be checked on a *pretend machine*, whose clock moves only when the
 # machine works. On this machine the right answer is known exactly, however busy your computer is.
-# For this reason your timer receives the `clock` that it reads as an argument.
+# To read this clock, your timer receives `clock` as an argument.
 #
 #     machine = PretendMachine()
 #     machine.work(0.1)    # 0.1 s of work
@@ -134,11 +133,14 @@ class PretendMachine:
 
 # %% [markdown]
 # ### Exercise 01.1 · Warm up, then take many samples
-# A single reading looks like this: `begin = clock()`, then the call, then `clock() - begin` is its
-# duration in seconds. Write a timer that takes many of them. Call `call()` `warmup` times without
-# looking at the clock. Then time `repeat` calls **one by one** and return the list of durations, in
-# order. Use `clock()` where you would otherwise write `time.perf_counter()`. About 8 lines.
-# *(beginner)*
+# To time a single call, write `begin = clock()` and then the call. Right after it,
+# `clock() - begin` is the call's duration in seconds. Write a timer that takes many such samples.
+# First call `call()` `warmup` times, and leave these calls out of the result. Then time `repeat`
+# calls **one by one** and return the list of durations, in order. Use `clock()` where you would
+# otherwise write `time.perf_counter()`. About 8 lines. *(beginner)*
+#
+# For example, the work of the calls takes 0.9, 0.1, 0.2, 0.1, … seconds in turn. With `warmup=1`
+# and `repeat=3` the result is `[0.1, 0.2, 0.1]`, after four calls.
 #
 # <details><summary>Hint 1: the shape</summary>
 #
@@ -161,8 +163,8 @@ class PretendMachine:
 
 # %%
 def sample(call, repeat, warmup, clock=time.perf_counter):
-    """Durations in seconds of `repeat` calls, one by one, after `warmup` calls that nobody
-    times."""
+    """Durations in seconds of `repeat` calls, one by one, after `warmup` calls that do not
+    count."""
     ### BEGIN SOLUTION
     for _ in range(warmup):
         call()
@@ -194,8 +196,8 @@ check("01.1", sample)
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The emulated device needs 2 ms for one piece of work, and putting it into the queue takes some 3
-# to 100 µs. (On a real GPU, a piece of work is the multiplication of two matrices of 4096 × 4096
+# The emulated device needs 2 ms for one piece of work, and putting it into the queue takes about
+# 3 to 100 µs. (On a real GPU, a piece of work is the multiplication of two matrices of 4096 × 4096
 # numbers.) How many milliseconds does a timer around the *call alone* show?
 
 # %%
@@ -231,6 +233,10 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 # call on the device: **all of it, and nothing else**. Work that was put into the queue earlier, by
 # the warm-up or by the program before it, does not belong to the call. Therefore `synchronize()`
 # has to be called in more than one place. About 10 lines. *(intermediate)*
+#
+# For example, `machine.launch(0.5)` has left older work in the queue of a pretend machine, and
+# `call()` is `machine.launch(0.1)`. The duration of this call is 0.10001 s, 10 µs for the launch
+# and 0.1 s for the work.
 #
 # <details><summary>Hint 1: the end</summary>
 #
@@ -282,18 +288,13 @@ machine.synchronize()
 print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin:.1f} s")
 
 # %% [markdown]
-# **Explain.** The emulated device works for 2 ms, and this is now what the timer shows. (A sleep
-# ends a little late, so 2.1 ms is right, too. On a GPU you see the time of its matrix product.) The
-# earlier number, some 0.003 to 0.1 ms, was also measured correctly, but it answers a different
+# **Explain.** The emulated device works for 2 ms, and the timer now shows this time. (A sleep ends
+# a little late, so 2.1 or 2.2 ms is right, too. On a GPU you see the time of its matrix product.)
+# The earlier number, about 0.003 to 0.1 ms, was also measured correctly, but it answers a different
 # question, namely how long it takes to *launch* the work.
 #
-# Why is it not enough to wait once, after the call?
-#
-# <details><summary>Answer</summary>
-#
-# The queue may still contain earlier work when the clock is read for the first time. The first
-# sample then includes this work, as the last printed line shows: 0.1 s of work seems to take 0.6 s.
-# </details>
+# The last line shows why it is not enough to wait once, after the call. The queue still contained
+# 0.5 s of older work when the clock was read for the first time, and the sample includes it.
 #
 # ## 3. One number, or none
 # A sample is the time of your program plus the time of whatever else happened, for example another
@@ -302,10 +303,10 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 # which is the middle one of all samples in order (or the mean of the middle two), stays nearly the
 # same.
 #
-# To describe how much the samples differ, we use the **quartiles**: a quarter of the samples are
-# below q1, and a quarter are above q3. The middle half of the samples is between the two, in the
-# **interquartile range**. If this range is wide compared with the median, a single number would
-# describe the calls badly, and the honest answer is not to give one yet.
+# To describe how much the samples differ, we use the **quartiles** q1 and q3. About a quarter of
+# the samples are below q1, and about a quarter are above q3. The middle half of the samples is
+# between the two, in the **interquartile range**. If this range is wide compared with the median, a
+# single number would describe the calls badly, and the honest answer is not to give one yet.
 #
 # ### Predict
 # Four calls take 10 ms each and one takes 110 ms. What are the mean and the median?
@@ -319,7 +320,7 @@ predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 # median is 10 ms. The interquartile range is then 2 ms, which is 0.2 of the median. With
 # `widest=0.25` these samples are steady.
 #
-# Return a dict with
+# `samples` is a list or an array of seconds. Return a dict with
 #
 # - `median`, `q1`, `q3`, in seconds: the 50th, 25th and 75th percentile.
 #   `np.percentile(samples, [25, 75])` computes two of them;
@@ -361,10 +362,14 @@ def summarize(samples, widest=0.25):
 check("01.3", summarize)
 
 # %% [markdown]
+# The check has also compared your prediction. The mean is (4 · 10 + 110) / 5 = 30 ms, although no
+# call took about 30 ms. The median is 10 ms, as if the call of 110 ms had taken 10 ms, too.
+#
 # ### Measure: your timer and labkit's
-# The next cell runs your timer beside `timing.measure`, which every later lab uses.
-# `timing.measure` does what you wrote, and in addition refuses to quote a number if the spread is
-# too wide. As a control, the second cell measures a call that sleeps alternately for 1 ms and 3 ms.
+# The next cell times the convolution with your timer and with `timing.measure`, which most later
+# labs use. `timing.measure` does what you wrote (on a GPU it lets the GPU read the time), and in
+# addition refuses to quote a number, for example if the spread is too wide. As a control, the
+# second cell measures a call that sleeps alternately for 1 ms and 3 ms.
 #
 # (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, so it
 # returns at once.)
@@ -379,7 +384,8 @@ print(
 print(f"labkit: {measured}")
 record.add("convolution", seconds=measured, images=images)
 plots.spread(
-    {"no care": naive, "timing.measure": measured}, title="Without warm-up, one run is far out"
+    {"no care": naive, "timing.measure": measured},
+    title="Without warm-up, the first call is one of the samples",
 )
 
 # %%
@@ -387,28 +393,29 @@ naps = itertools.cycle([0.001, 0.003])  # 1 ms, 3 ms, 1 ms, …
 print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat, warmup=warmup))
 
 # %% [markdown]
-# **Explain.** You should see that the median of your timer and that of labkit differ by at most a
-# few percent, and that the unsteady call is refused with "do not quote" and the reason. The median
-# of the unsteady call would have been a duration that no single call ever had. (On a GPU, the
-# timings with *no care* also omit the wait, so most of them come out too short.)
+# **Explain.** On a quiet CPU you should see that the median of your timer and that of labkit differ
+# by at most a few percent. (On a GPU yours may be longer, because it includes the wait. The timings
+# with *no care* omit the wait, so most of them come out too short.) The one dot far to the right in
+# the row *no care* is the first call, which hardly changes the median.
 #
-# The prediction in this section comes out as a mean of (4 · 10 + 110) / 5 = 30 ms and a median of
-# 10 ms.
+# The unsteady call should be refused with "do not quote" and a reason. The reason names the usual
+# cause, which is another program. Here the call itself is the cause, and more samples would not
+# help. Its median is the mean of a short and a long sleep, a duration that no call had.
 #
-# You might see that the convolution is refused, too. In that case something else is running on the
-# machine. Your timer is right nevertheless, and the message says what you can do.
+# You might see that the convolution is refused, too, that the medians differ by more, or that more
+# dots are far to the right. In that case something else is most likely running on the machine. Your
+# timer is right nevertheless, and a refusal says what you can do.
 #
 # ## 4. Two programs on a machine whose speed changes
 # Processors slow down when they get hot, and other programs start and end. If you time all calls of
 # A and then all calls of B, you therefore also compare two *moments*, and the difference between
 # the moments may be larger than the difference between the programs.
 #
-# * A A … B B …: B runs when the machine is hotter.
+# * A A … B B …: all calls of B come later, when the machine is hotter.
 # * A B, A B, …: the calls take turns, so B is only one call later than A. We take the ratio of the
 #   two times in each *pair*, and then the median of these ratios. One error is left, because B
 #   always comes second in its pair.
-# * A B, B A, …: every second pair is reversed, so that B comes first as often as it comes second. We
-#   swap the two times of the reversed pairs, so that each row is again (A, B).
+# * A B, B A, …: every second pair is reversed, so that B comes first as often as it comes second.
 #
 # The next cell tries all three orders on a pretend machine that gets hot: every piece of work takes
 # 2 % longer than the one before it. A and B are the *same* work, so the right ratio is 1.
@@ -426,11 +433,11 @@ all_of_a = sample(hot_work, 20, 0, machine.clock)
 all_of_b = sample(hot_work, 20, 0, machine.clock)
 print(f"A A … B B …   B takes {np.median(all_of_b) / np.median(all_of_a):.2f} times as long as A")
 
-pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))  # a row is a pair: A, then B
+pairs = np.array(sample(hot_work, 40, 0, machine.clock)).reshape(20, 2)  # rows: A, then B
 print(f"A B, A B, …   B takes {np.median(pairs[:, 1] / pairs[:, 0]):.2f} times as long as A")
 
-pairs = np.reshape(sample(hot_work, 40, 0, machine.clock), (20, 2))
-pairs[1::2] = pairs[1::2, ::-1]  # every second pair ran B first: put A in front again
+pairs = np.array(sample(hot_work, 40, 0, machine.clock)).reshape(20, 2)
+pairs[1::2] = pairs[1::2, ::-1]  # every second pair ran B first: swap, so a row is (A, B) again
 ratios = pairs[:, 1] / pairs[:, 0]
 print(f"A B, B A, …   B takes {np.median(ratios):.2f} times as long as A")
 spread_of_a = summarize(pairs[:, 0])["spread"]
@@ -438,10 +445,18 @@ spread_of_ratios = summarize(ratios)["spread"]
 print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.0%}")
 
 # %% [markdown]
+# **Explain.** When all calls of A come before all calls of B, equal work seems to differ by half,
+# because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
+# always the later one. With every other pair reversed, the ratio is 1.00.
+#
+# The times of A alone are spread far too widely to be quoted. The ratio can be quoted, because both
+# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98.
+#
+# ### Measure: two convolutions against one
 # The function `timing.ratio(a, b)` lets two calls take turns in this way, A B, B A, and quotes the
 # median of the ratios. It divides the time of `a` by that of `b`, whereas the cell above printed B
-# by A. The next cells compare two convolutions with one and, as a control, one
-# convolution with itself.
+# by A. The next cells compare two convolutions with one and, as a control, one convolution with
+# itself.
 
 
 # %%
@@ -455,18 +470,23 @@ print("Two against one:", timing.ratio(two_convolutions, convolution, device=dev
 print("One against one:", timing.ratio(convolution, convolution, device=device))
 
 # %% [markdown]
-# **Explain.** When all calls of A come before all calls of B, equal work seems to differ by half,
-# because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
-# always the later one. With every other pair reversed, the ratio is 1.00.
+# **Explain.** On a CPU you should see 2, or close to it, for two convolutions against one, and 1.0
+# for the control. On a GPU you might see less than 2. A likely cause, not measured here, is a fixed
+# overhead of each timing, which two convolutions have only once.
 #
-# The times of A alone are spread far too widely to be quoted. The ratio can be quoted, because both
-# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98.
+# ### What you take away
+# - The first calls do more work than later ones, so a timer makes some calls before it looks at the
+#   clock.
+# - A call on a GPU returns early. Synchronize before *both* readings of the clock, or you time the
+#   launch alone, or earlier work as well.
+# - Report the median and the quartiles. If the interquartile range is wide, do not report a number.
+# - To compare two programs, let them take turns in the same run.
+# - From here on `timing.measure` and `timing.ratio` do all this for you. Lab 10 continues with a
+#   network that learns.
 #
-# For the real machine you should see 2, or close to it, for two convolutions against one, and 1.0
-# for the control. On a GPU you might see less than 2, because each timing waits for the device,
-# which has an overhead of its own, and the two convolutions share one wait.
+# ## Going further (optional): many ranks wait for the slowest one
+# This part takes about 8 minutes more.
 #
-# ## 5. Many ranks wait for the slowest one
 # A *rank* is one of many processes that train together (lab 20). A training step on many ranks ends
 # only when its slowest rank has finished, because the ranks average their gradients in it. Suppose
 # that every rank is disturbed in 2 % of its steps, independently of the other ranks, and that a
@@ -509,17 +529,6 @@ predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 # It is 35, because 0.98³⁵ = 0.49, so more than half of the steps contain a disturbance. With 34
 # ranks it is still 0.98³⁴ = 0.503.
 # </details>
-#
-# ### What you take away
-# - The first calls do more work than later ones, so a timer makes some calls before it looks at the
-#   clock.
-# - A call on a GPU returns early. Synchronize before *both* readings of the clock, or you time the
-#   launch alone, or earlier work as well.
-# - Report the median and the quartiles. If the interquartile range is wide, do not report a number.
-# - To compare two programs, let them take turns in the same run. If several ranks work together,
-#   the slowest rank of each step determines its time.
-# - From here on `timing.measure` does all this for you. Lab 10 continues with a network that
-#   learns.
 #
 # ### Further reading
 # - [@hoefler2015] Twelve rules for reporting measurements, among them medians and their intervals.

@@ -12,7 +12,7 @@ from labkit import check, expect, predict
 def samples_after_a_warmup(sample, PretendMachine):
     """A duration for each of the calls after the warm-up, by the clock that is handed in."""
 
-    want = [0.1234, 0.2] * 3  # not whole milliseconds: nothing may be rounded away
+    want = [0.0001234, 0.2] * 3  # no whole microseconds: nothing may be rounded away
 
     def samples(slow, repeat=6):
         """Your durations of so many calls on a pretend machine, after slow ones; and how many were
@@ -46,10 +46,13 @@ def samples_after_a_warmup(sample, PretendMachine):
 
 def _slips(got, want) -> dict:
     """Sentences for what is wrong with all samples, and the samples that this mistake gives."""
-    want = np.array(want)
-    nearly_zero = np.abs(got).max() < 0.001
+    got, want = np.asarray(got), np.array(want)
+    longest = np.abs(got).max()
+    other_order = np.allclose(np.sort(got), np.sort(want))
     return {
-        "read the clock that was handed in: `clock()`": got if nearly_zero else want,
+        "no time passes between your two readings: read, call, read again": np.zeros(len(want)),
+        "read the clock that was handed in: `clock()`": got if longest < 0.001 else want,
+        "these are in another order than the calls": got if other_order else want,
         "these are milliseconds: return seconds": 1000 * want,
         "these are negative: subtract the first reading from the second": -want,
         "the samples grow: each holds all calls before it": got[0] + np.cumsum(want) - want[0],
@@ -88,13 +91,15 @@ def samples_on_a_device(sample_device, PretendMachine):
         expect(
             made == len(slow) + 4, f"{case}, repeat=4 `call` ran {made} times, not {len(slow) + 4}."
         )
+        got = np.asarray(got)  # it may be a tensor
         launch_alone = abs(got[1] - 10e-6) < 1e-9
         expect(not launch_alone, "A sample says 10 µs for 0.2 s of work: the launch alone.")
         first = f"{case} the first sample is {got[0]:.1f} s for 0.1 s of work"
         first_alone = got[0] > want[0] + 0.1 and np.allclose(got[1:], want[1:])
         expect(not first_alone, f"{first}: it also holds work that was in the queue before it.")
         what = "The durations (10 µs of launch and 0.1 or 0.2 s of work)"
-        expect.close(got, want, what, slips=_slips(got, want))
+        late = {"the launch is missing: read the clock before the call": np.subtract(want, 10e-6)}
+        expect.close(got, want, what, slips=_slips(got, want) | late)
     few = "how many durations there are with repeat=3"
     expect.equal(len(samples([0.9], repeat=3)[0]), 3, few)
 
@@ -110,12 +115,15 @@ def summary_of_samples(summarize):
     expect.close(
         got["median"], np.median(hiccup), "the median of 10, 10, 10, 10 and 110 (30 is their mean)"
     )
+    quartiles = [got["q1"], got["q3"]]
+    numpys = "take the percentiles 25 and 75 as `np.percentile` computes them"
+    expect.close(quartiles, [10, 10], "q1 and q3 of 10, 10, 10, 10 and 110", because=numpys)
+    robust = "one hiccup must not spoil a result: `spread` looks at the middle half only"
+    expect.close(got["spread"], 0, "the spread of 10, 10, 10, 10 and 110", because=robust)
     yes_or_no = f"`steady` is {got['steady']!r}, but it must be True or False."
     expect(isinstance(got["steady"], (bool, np.bool_)), yes_or_no)
-    expect(
-        got["steady"], "One hiccup must not spoil a result: `spread` looks at the middle half only."
-    )
-    for unit in (1, 0.001):
+    expect(got["steady"], "A spread of 0 is steady: it is at most `widest`.")
+    for unit in (1, 0.0001234):  # no whole microseconds here either
         given = unit * np.array([1.0, 5.0, 2.0, 3.0, 4.0])
         before = given.copy()
         got = summarize(given)

@@ -9,6 +9,7 @@ _LOOP = """    for _ in range(repeat):
         call()
         samples.append(clock() - begin)
     return samples"""
+_ALL = f"    for _ in range(warmup):\n        call()\n    samples = []\n{_LOOP}"
 _TOTAL = "    begin = clock()\n    for _ in range(repeat):\n        call()\n"
 _DEVICE_LOOP = """        synchronize()
         begin = clock()
@@ -46,9 +47,13 @@ WRONG = [
     Wrong("01.1", "milliseconds", "clock() - begin", "1e3 * (clock() - begin)", "return seconds"),
     Wrong("01.1", "the later reading is subtracted", "clock() - begin", "begin - clock()",
           "These are negative"),
-    Wrong("01.1", "rounded to milliseconds", "clock() - begin", "round(clock() - begin, 3)",
-          "expected 0.1234, got 0.123"),
-    Wrong("01.2", "in order of their size", "return samples", "return sorted(samples)", "The durations"),
+    Wrong("01.1", "rounded to microseconds", "clock() - begin", "round(clock() - begin, 6)",
+          "expected 0.0001234, got 0.000123"),
+    Wrong("01.1", "the call comes after both readings",
+          ["        call()\n        samples.append(clock() - begin)"],
+          ["        samples.append(clock() - begin)\n        call()"], "No time passes"),
+    Wrong("01.2", "in order of their size", "return samples", "return sorted(samples)",
+          "another order than the calls"),
     Wrong("01.2", "the mean of all, for each", "return samples", "return [sum(samples) / repeat] * repeat",
           "time the calls one by one"),
     Wrong("01.2", "the clock is read once, before the loop",
@@ -60,7 +65,7 @@ WRONG = [
           ["begin = time.perf_counter()", "samples.append(time.perf_counter() - begin)"],
           "the clock that was handed in"),
     Wrong("01.2", "the launch is not timed", "        begin = clock()\n        call()\n",
-          "        call()\n        begin = clock()\n", "10 µs of launch"),
+          "        call()\n        begin = clock()\n", "The launch is missing"),
     Wrong("01.2", "made-up durations", _DEVICE_LOOP, "        samples.append(0.1 + 10e-6)",
           "`call` ran 3 times"),
     Wrong("01.2", "nobody waits", _DEVICE_LOOP, """\
@@ -102,7 +107,13 @@ WRONG = [
     Wrong("01.3", "the spread in seconds",
           "spread = (q3 - q1) / median", "spread = q3 - q1", "as a share of the median"),
     Wrong("01.3", "q1 and q3 swapped", "q1, median, q3 =", "q3, median, q1 =", "q1 and q3"),
-    Wrong("01.3", "steady the wrong way round", "spread <= widest", "spread > widest", "One hiccup"),
+    Wrong("01.3", "steady the wrong way round", "spread <= widest", "spread > widest", "A spread of 0 is steady"),
+    Wrong("01.3", "another definition of quartiles", "    q1, median, q3 = np.percentile(samples, [25, 50, 75])",
+          "    import statistics\n\n    q1, median, q3 = statistics.quantiles(list(samples), n=4)",
+          "as `np.percentile` computes them"),
+    Wrong("01.3", "rounded to four digits", "np.percentile(samples, [25, 50, 75])",
+          "np.round(np.percentile(samples, [25, 50, 75]), 4)", "expected 0.0003702, got 0.0004"),
+
     Wrong("01.3", "a limit of its own", "spread <= widest", "spread <= 0.25", "at widest=0.7"),
     Wrong("01.3", "less than, not at most", "spread <= widest", "spread < widest", "at widest=0.25: at most"),
     Wrong("01.3", "one of the two in the middle", "    spread =",
@@ -114,15 +125,7 @@ WRONG = [
 ]
 
 RIGHT = [
-    Right("01.1", "one loop that leaves the first calls out, as an array", """\
-    for _ in range(warmup):
-        call()
-    samples = []
-    for _ in range(repeat):
-        begin = clock()
-        call()
-        samples.append(clock() - begin)
-    return samples""", """\
+    Right("01.1", "one loop that leaves the first calls out, as a tensor", _ALL, """\
     samples = []
     for number in range(warmup + repeat):
         begin = clock()
@@ -130,16 +133,8 @@ RIGHT = [
         end = clock()
         if number >= warmup:
             samples.append(end - begin)
-    return np.array(samples)"""),
-    Right("01.1", "a function of one's own, and a comprehension", """\
-    for _ in range(warmup):
-        call()
-    samples = []
-    for _ in range(repeat):
-        begin = clock()
-        call()
-        samples.append(clock() - begin)
-    return samples""", """\
+    return torch.tensor(samples, dtype=torch.float64)"""),
+    Right("01.1", "a function of one's own, and a comprehension", _ALL, """\
     def one():
         begin = clock()
         call()
@@ -148,7 +143,7 @@ RIGHT = [
     return [one() for _ in range(warmup + repeat)][warmup:]"""),
     Right("01.2", "timed from the first call on, and cut", [
           "    for _ in range(warmup):\n        call()\n", "in range(repeat)", "return samples"],
-          ["", "in range(warmup + repeat)", "return tuple(samples[warmup:])"]),
+          ["", "in range(warmup + repeat)", "return torch.tensor(samples[warmup:], dtype=torch.float64)"]),
     Right("01.2", "waits once after the warm-up, then after each call", [
           "        call()\n    samples = []\n", "        synchronize()\n        begin"], [
           "        call()\n    synchronize()\n    samples = []\n", "        begin"]),

@@ -40,7 +40,7 @@ from torch.nn.functional import scaled_dot_product_attention
 lab.start("68_inference_over_ranks")
 device = world.device()  # "cuda:0" where there is a GPU, else "cpu"
 torch.set_num_threads(1)  # on a CPU, a device of this lab is one core
-size = min(launch.ranks_here(2), 2)  # ranks that share the work
+ranks = min(launch.ranks_here(2), 2)  # ranks that share the work
 
 # %% tags=["parameters"]
 read = 262_144  # characters of Python's source that are read
@@ -80,9 +80,10 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # ### Exercise 68.1 · Attention with a cache
 # Write `attend`. It appends the new keys and values to the cache, and returns the attention of the
-# new queries to everything in it. All tensors have the shape (sequences, heads, positions, size),
-# and `torch.cat([a, b], dim=2)` joins two of them along the positions. Either the cache is empty (a
-# prefill), or there is one new position. 3 lines. *(intermediate)*
+# new queries to everything in it. All tensors have the shape
+# (sequences, heads, positions, features), and `torch.cat([a, b], dim=2)` joins two of them along
+# the positions. Either the cache is empty (a prefill), or there is one new position. 3 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: append</summary>
 #
@@ -185,11 +186,11 @@ predict.right("68.1", positions=positions, time=ratio.median)
 #   decode step.
 #
 # As an example, the last matrix of the model has hidden · *v* weights for *v* characters. For 8
-# sequences it does 16 · hidden · *v* flops and reads hidden · *v* numbers of `size` bytes, so its
-# intensity is 16 / `size` flops per byte.
+# sequences it does 16 · hidden · *v* flops and reads hidden · *v* numbers of `itemsize` bytes, so its
+# intensity is 16 / `itemsize` flops per byte.
 #
 # ### Exercise 68.2 · Flops and bytes of a step
-# Count both for the layers of the model, where a number has `size` bytes. 4 to 6 lines.
+# Count both for the layers of the model, where a number has `itemsize` bytes. 4 to 6 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: the parts</summary>
@@ -200,19 +201,19 @@ predict.right("68.1", positions=positions, time=ratio.median)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The number of flops is `2 * weights * tokens + 4 * context * hidden * layers * tokens`. The number
-# of bytes is `size * (weights + cache)`, where `cache` counts the numbers of all sequences.
+# of bytes is `itemsize * (weights + cache)`, where `cache` counts the numbers of all sequences.
 # </details>
 
 
 # %%
-def step_cost(sequences, new, context, hidden, layers, size):
-    """(flops, bytes) of a step through all layers; size: bytes of a number."""
+def step_cost(sequences, new, context, hidden, layers, itemsize):
+    """(flops, bytes) of a step through all layers; itemsize: bytes of a number."""
     ### BEGIN SOLUTION
     tokens = sequences * new
     weights = 12 * hidden**2 * layers
     cache = sequences * 2 * context * hidden * layers
     flops = 2 * weights * tokens + 4 * context * hidden * layers * tokens
-    return flops, size * (weights + cache)
+    return flops, itemsize * (weights + cache)
     ### END SOLUTION
 
 
@@ -355,13 +356,13 @@ predict("68.3", allreduces=..., nbytes=...)
 
 # %%
 over = launch.run(
-    lab68.generate_over_ranks, small, begin, count, attend, parallel_layer, ranks=size, threads=1
+    lab68.generate_over_ranks, small, begin, count, attend, parallel_layer, ranks=ranks, threads=1
 )
 same = all(result.tokens == cached.tolist() for result in over)
-print(f"{size} ranks on {over[0].device} choose the tokens of one device: {same}")
+print(f"{ranks} ranks on {over[0].device} choose the tokens of one device: {same}")
 each = over[0].nbytes / over[0].calls if over[0].calls else 0
 print(f"in a step of the small GPT: {over[0].calls:g} allreduces of {each:g} bytes each")
-record.add("tokens", ranks=size, same=same, trained_on=over[0].device, allreduces=over[0].calls)
+record.add("tokens", ranks=ranks, same=same, trained_on=over[0].device, allreduces=over[0].calls)
 predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 # %% [markdown]
@@ -403,16 +404,16 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # `step(requests) / devices + 2 * layers * allreduce(…)`, where the array has
-# `requests * hidden * size` bytes.
+# `requests * hidden * itemsize` bytes.
 # </details>
 
 
 # %%
-def seconds_of_both(step, allreduce, requests, devices, layers, hidden, size):
+def seconds_of_both(step, allreduce, requests, devices, layers, hidden, itemsize):
     """Seconds of a step of decode: (of replicas, of tensor parallelism)."""
     ### BEGIN SOLUTION
     replicas = step(requests / devices)
-    nbytes = requests * hidden * size
+    nbytes = requests * hidden * itemsize
     return replicas, step(requests) / devices + 2 * layers * allreduce(nbytes)
     ### END SOLUTION
 
@@ -439,13 +440,13 @@ predict("68.4", few=..., many=...)
 
 # %%
 work = (wide, layers, prompt, both, attend, parallel_layer, 2 * seconds)
-found, times = launch.run(lab68.time_both, *work, ranks=size, threads=1)[0]
+found, times = launch.run(lab68.time_both, *work, ranks=ranks, threads=1)[0]
 line = fit_alpha_beta(times)
-print(f"allreduce on {size} ranks: α {1e6 * line.alpha:.3g} µs, β {1e9 * line.beta:.3g} ns/byte")
+print(f"allreduce on {ranks} ranks: α {1e6 * line.alpha:.3g} µs, β {1e9 * line.beta:.3g} ns/byte")
 step = lab68.between_measured(timed)  # seconds of a step of decode on one device, by requests
 rows = {}
 for requests, measured in found.items():
-    predicted = seconds_of_both(step, line.time, requests, size, layers, wide, 4)
+    predicted = seconds_of_both(step, line.time, requests, ranks, layers, wide, 4)
     for way, expected, took in zip(("replicas", "tensor"), predicted, measured[:2], strict=True):
         rows[f"{requests} requests, {way}"] = {
             "predicted ms": 1e3 * expected,
@@ -454,7 +455,7 @@ for requests, measured in found.items():
             "in allreduces": f"{measured.waiting:.0%}" if way == "tensor" else "",
         }
         about = {"way": way, "requests": requests, "predicted": float(expected)}
-        record.add("ways", ranks=size, seconds=took, **about)
+        record.add("ways", ranks=ranks, seconds=took, **about)
 print(pandas.DataFrame(rows).T.to_string(float_format="{:.3g}".format))
 few, *_, many = (each.tensor.median / each.replicas.median for each in found.values())
 predict.right("68.4", few=few, many=many)
@@ -781,14 +782,14 @@ samples = data.digits()
 digits = lab68.classifier(samples)
 images = np.tile(samples.test_x, (16, 1))
 served = {}
-for ranks in sorted({1, size}):
-    served[ranks], whole, net_alone = launch.run(
-        lab68.answers_and_time, digits, images, classify, ranks=ranks, threads=1
+for number in sorted({1, ranks}):
+    served[number], whole, net_alone = launch.run(
+        lab68.answers_and_time, digits, images, classify, ranks=number, threads=1
     )[0]
-    right = np.mean(served[ranks] == np.tile(samples.test_y, 16))
-    record.add("classified", ranks=ranks, seconds=whole, net_alone=net_alone, right=float(right))
-    print(f"ranks: {ranks}, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
-print("the same labels:", np.array_equal(served[1], served[size]))
+    right = np.mean(served[number] == np.tile(samples.test_y, 16))
+    record.add("classified", ranks=number, seconds=whole, net_alone=net_alone, right=float(right))
+    print(f"ranks: {number}, {right:.1%} right: {whole}\n  the network alone: {net_alone}")
+print("the same labels:", np.array_equal(served[1], served[ranks]))
 
 # %% [markdown]
 # **Explain.** The network alone takes about half as long on two ranks, because each classifies half

@@ -71,7 +71,7 @@ def _prefill_and_decode(attend: Callable, first: int, size: int, dtype: torch.dt
             "the new position does not see itself: append first": (
                 scaled_dot_product_attention(new[0], *every[1:, :, :, :begin])
             ),
-            "the scores are divided by the root of `size`, as PyTorch does without `scale`": (
+            "the scores are divided by the root of `features`, as PyTorch does without `scale`": (
                 scaled_dot_product_attention(*seen, is_causal=begin == 0, scale=0.5)
             ),
         }
@@ -128,8 +128,8 @@ def work_of_a_step(step_cost):
                 "all `context` positions of the cache are read, not only new ones": (
                     size * (weights + cache * new / context)
                 ),
-                "bytes are asked, and each number has `size` of them": weights + cache,
-                "a number in the cache has `size` bytes, too": (
+                "bytes are asked, and each number has `itemsize` of them": weights + cache,
+                "a number in the cache has `itemsize` bytes, too": (
                     size * weights + (cache if size > 1 else 2 * cache)
                 ),
             }
@@ -300,7 +300,7 @@ def two_ways(seconds_of_both):
                     step(requests / devices) + sums
                 ),
                 "a device has 1 / devices of the weights": step(requests) + sums,
-                "`allreduce` takes bytes, and each number has `size` of them": (
+                "`allreduce` takes bytes, and each number has `itemsize` of them": (
                     compute + 2 * layers * allreduce(requests * hidden)
                 ),
                 "each rank adds up the complete array, not its share": (

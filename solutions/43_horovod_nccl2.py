@@ -5,17 +5,17 @@
 # perform its collectives. NCCL is fast because it finds its own path between any two GPUs: over
 # NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
 # leaves open. If a driver module is missing, NCCL silently takes a slower path. If Horovod was
-# built with the wrong options, it silently does without NCCL. And if a scheduler hides a GPU, NCCL
-# cannot start at all.
+# built with the wrong options, it silently does without NCCL. And if a scheduler hides GPUs from
+# the ranks, NCCL does not find NVLink between them, or does not even start.
 #
 # In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
-# mapping of ranks to GPUs with which NCCL would fail, and work out from a set of build options what
-# Horovod will use for each operation. At the end we measure which library this machine's Horovod
-# uses.
+# mapping of ranks to GPUs with which NCCL would fail or be slower, and work out from a set of build
+# options what Horovod will use for each operation. At the end we measure which library this
+# machine's Horovod uses.
 #
 # **After this lab you can** (1) tell from a log how ranks are connected and whether GPUDirect RDMA
-# is used, (2) recognize a wrong mapping of ranks to GPUs before NCCL fails, and (3) predict what a
-# set of build options builds.
+# is used, (2) recognize a wrong mapping of ranks to GPUs before the job starts, and (3) predict
+# what a set of build options builds.
 #
 # ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](43_ring.svg)
 #
@@ -76,36 +76,31 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
-# The kit contains excerpts of real logs, and the next cell names five of the jobs that they come
-# from. Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves
-# (GPUDirect RDMA, `cards_read_gpus`), and in how many do GPUs of one host communicate through the
-# host's memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show
-# whether it was used.
+# The kit contains excerpts of real logs. Five of them come from these jobs:
+#
+# 1. 2 hosts of 8 A800, RoCE
+# 2. 2 hosts of 4 H100, InfiniBand
+# 3. 8 hosts of 8 GPUs, InfiniBand
+# 4. 2 virtual machines of 8 GPUs
+# 5. 4 A100 in one host, the job of the figure
+#
+# Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves (GPUDirect
+# RDMA, `cards_read_gpus`), and in how many do GPUs of one host communicate through the host's
+# memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show whether it
+# was used.
 
 # %%
-jobs_shown = {  # what the job was: its log
-    "2 hosts of 8 A800, RoCE": "2.10.3_roce_gdrdma",
-    "2 hosts of 4 H100, InfiniBand": "2.21.5_ib_gdrdma",
-    "8 hosts of 8 GPUs, InfiniBand": "nvls_64_ranks",
-    "2 virtual machines of 8 GPUs": "2.18.3_socket_shm",
-    "4 A100 of a host": "a100_nvlink_shm",
-}
 predict("43.1", cards_read_gpus=3, host_memory_between=1)
 
 # %% [markdown]
 # The next cell prints, for each job, one line for each kind of connection that its log contains.
 # For example, the first job has a line with `P2P/direct pointer/read` between two ranks of one
-# host, and a line with `NET/IB/0/GDRDMA` between ranks of different hosts.
+# host, and a line with `NET/IB/0/GDRDMA` between ranks of different hosts. Find the row of the
+# table above for each line of the other four jobs.
 
 # %%
-for job, name in jobs_shown.items():
-    ways = {}
-    for line in lab43.log(name):
-        if " via " in line:
-            way = line.split(" via ")[1]
-            kind = (way.split("/")[0], "GDRDMA" in way)
-            ways[kind] = line[line.index("Channel") :]
-    print(job, *ways.values(), "", sep="\n")
+for job, name in lab43.FIVE_JOBS.items():
+    print(job, *lab43.one_of_each_kind(name), "", sep="\n")
 
 # %% [markdown]
 # ### Exercise 43.1 · Read the connections
@@ -113,13 +108,20 @@ for job, name in jobs_shown.items():
 #
 # A log has thousands of lines. From the lines about connections, build the dictionary {(source,
 # dest): {kinds}}. There are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" for GPUDirect RDMA.
-# One pair of ranks can have several kinds.
+#
+# For example, take a log with three lines, the sample line above and these two:
+#
+#     Channel 00 : 6[6] -> 7[7] via P2P/IPC
+#     Channel 01 : 6[6] -> 7[7] via SHM/direct
+#
+# The answer is `{(3, 4): {"NET+GDRDMA"}, (6, 7): {"P2P", "SHM"}}`. The ranks are integers, and the
+# pair from 6 to 7 has two kinds, because its channels use different paths.
 #
 # The beginning of `connections` is in the cell. It finds these lines in logs of any version and
-# extracts three strings from each. For the sample line above they are `"3"`, `"4"` and
+# extracts three strings from each. For the sample line they are `"3"`, `"4"` and
 # `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set of its
-# pair, in which the ranks are integers. (Older logs say `direct shared memory` instead of SHM.)
-# About 4 lines. *(beginner)*
+# pair. Older logs say `direct shared memory` instead of SHM, and `/Shared` can follow at the end
+# of a line. About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the kind</summary>
 #
@@ -159,7 +161,7 @@ check("43.1", connections)
 
 # %%
 table = {}
-for job, name in jobs_shown.items():
+for job, name in lab43.FIVE_JOBS.items():
     pairs = connections(lab43.log(name)).values()
     table[job] = {
         kind: any(kind in pair for pair in pairs) for kind in ("P2P", "SHM", "NET", "NET+GDRDMA")
@@ -178,12 +180,14 @@ predict.compare(
 # <details><summary>Answer</summary>
 #
 # One is the job on 8 hosts with InfiniBand. InfiniBand NICs can usually read GPU memory, and the
-# log does not say why they don't do so here. Ask first whether the driver module for it is loaded
-# (`nvidia-peermem`). Another possible reason is that the NIC is too far away from the GPU in the
-# host (`NCCL_NET_GDR_LEVEL`).
+# excerpt does not say why they don't do so here. Ask first whether the driver module for it is
+# loaded (`nvidia-peermem`). Another possible reason is that the NIC is too far away from the GPU in
+# the host (`NCCL_NET_GDR_LEVEL`).
 #
-# The other is the job on virtual machines, which communicate over `NET/Socket`; TCP cannot read GPU
-# memory.
+# The other is the job on virtual machines, which communicate over `NET/Socket`, so all bytes are
+# copied to the host's memory. Its log also contains the line `Failed to open libibverbs.so[.1]`.
+# Ask whether the virtual machines have a NIC for InfiniBand or RoCE. If they do, NCCL needs this
+# library to use it.
 # </details>
 #
 # In two jobs, GPUs of one host communicate through the host's memory. Why does this happen even
@@ -193,30 +197,39 @@ predict.compare(
 # NVLink exists only between 0 and 1 and between 2 and 3, as the first line of the log says. A ring
 # over all four GPUs has to leave these pairs, so the connections from 1 to 2 and from 3 to 0 are
 # `SHM`. P2P over PCIe would be possible on some hosts, but NCCL did not use it here, and the
-# excerpt does not tell why. In the virtual machines no GPU could reach another one directly.
+# excerpt does not tell why. The excerpt of the virtual machines has no pair with P2P, and it does
+# not tell why, either.
 # </details>
 #
 # ## One GPU for each rank
-# NCCL can only work if ranks and GPUs match. There are two rules:
+# NCCL needs ranks and GPUs that match. There are two rules:
 #
 # 1. Each rank needs **its own GPU**.
 # 2. Each rank must be able to open the GPUs of all ranks on its node. We say that it must **see**
 #    them.
 #
 # The next cell prints the warnings of two jobs that broke these rules. The first breaks rule 1, and
-# the second breaks rule 2:
+# the second breaks rule 2. In the first, `[1,2]<stdout>` is the label that mpirun writes before the
+# lines of rank 2, and 1000 is the PCI address of the GPU.
 
 # %%
 for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
     print(name, *(line for line in lab43.log(name) if "WARN" in line), "", sep="\n")
 
 # %% [markdown]
-# In the first job several ranks took the same GPU, and NCCL refuses this. In the second job each
-# rank saw only its own GPU, and NCCL could not find the other one ([NCCL issue
-# 1066](@nccl_issue_1066)).
+# In the first job several ranks took the same GPU, and NCCL refused this with an error.
 #
-# Who decides which GPUs a rank sees? On a cluster with Slurm, `srun` starts the ranks, and Linux
-# enforces with a *cgroup* (control group) which GPUs a rank may open:
+# In the second job each of two ranks saw only its own GPU. NCCL warned that it did not find the
+# other one, and continued without NVLink. Each GPU processed 687 images per second in the first
+# iteration, and 792 when both ranks saw both GPUs ([NCCL issue 1066](@nccl_issue_1066)). NCCL's
+# developers answered that it needs to see all GPUs of the node to detect NVLink.
+#
+# In a third job, where containers hid the GPUs, NCCL ended with an error after the same warning
+# ([NCCL issue 1529](@nccl_issue_1529)).
+#
+# ### Which GPUs does a rank see?
+# On a cluster with Slurm, `srun` starts the ranks, and Linux enforces with a *cgroup* (control
+# group) which GPUs a rank may open:
 #
 # | options of `srun` | a rank may open |
 # |---|---|
@@ -299,8 +312,8 @@ check("43.2", trouble)
 #   wait for each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with
 #   exactly the value `1` allows this.
 #
-# CMake does not refuse the opposite, allreduce with MPI and another operation with NCCL, although
-# two libraries share a GPU there, too.
+# CMake refuses no other mixture, for example allreduce with MPI and another operation with NCCL,
+# although two libraries share a GPU there, too.
 #
 # ### Exercise 43.3 · What will be built?
 # Write `build`. It returns a row of the table as a dictionary, and raises `ValueError("both")` for
@@ -345,18 +358,10 @@ check("43.3", build)
 
 # %% [markdown]
 # ### Measure
-# Which library does this machine's Horovod use? The next cell answers in three steps, and you only
-# need to read what it prints:
-#
-# 1. It prints which libraries are built in.
-# 2. It has NCCL sum vectors, and prints what your `connections` finds in the log. If NCCL cannot
-#    run on this machine, it prints the reason.
-# 3. It trains for four steps with each build of Horovod on this machine, and prints one line for
-#    each: the device of the tensors, and the calls that Horovod wrote to its **timeline** (lab 42),
-#    for example `MPI_ALLREDUCE`. A GPU machine can have the builds `host` (no operations for GPUs),
-#    `nccl` and `mpi`.
-#
-# This takes about 10 s for each build.
+# Which library does this machine's Horovod use? You only need to read what the next two cells
+# print. The first one prints which libraries are built in. Then it has NCCL sum vectors, and prints
+# what your `connections` finds in the log. If NCCL cannot run on this machine, it prints the
+# reason. In this case, only the logs above show NCCL.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -367,6 +372,15 @@ for (source, dest), kinds in pairs.items():
     print(f"{source} to {dest}: {', '.join(sorted(kinds))}")
 if pairs:
     record.add("nccl", kinds=sorted(set().union(*pairs.values())), pairs=len(pairs), library="NCCL")
+
+# %% [markdown]
+# The second cell trains a model of four matrices with each build of Horovod on this machine, for
+# two steps of warm-up and four measured steps. For each build it prints the device of the tensors
+# and the calls that Horovod wrote to its **timeline** (lab 42), for example `MPI_ALLREDUCE`. A GPU
+# machine can have the builds `host` (no operations for GPUs), `nccl` and `mpi`. This takes about
+# 10 s for each build.
+
+# %%
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
 for flavour in [builds.current_horovod()] if world.launcher() else builds.horovod_builds():
     ranks = launch.ranks_here(lab43.most_ranks(flavour, 2))
@@ -379,16 +393,17 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
 
 # %% [markdown]
 # **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, or the name of Gloo if MPI is not built
-# in, because NCCL does not transfer tensors in host memory. On such a machine, only the logs above
-# show NCCL.
+# in, because NCCL does not transfer tensors in host memory. There are four broadcasts, one for each
+# matrix. The number of allreduces is between 6, if Horovod fuses the four gradients of each of the
+# six steps, and 24, if it fuses none (lab 44).
 #
 # With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` does not mention
 # NCCL, because it first copies the tensors to the host's memory. The names do not show this copy,
 # so look for `host` at the beginning of the line.
 #
 # ### What you take away
-# - Set `NCCL_DEBUG=INFO` before you believe a number, and look for P2P within a node and GDRDMA
-#   between nodes.
+# - Set `NCCL_DEBUG=INFO` before you trust a measured time, and look for P2P within a node and
+#   GDRDMA between nodes.
 # - Each rank needs its own GPU, chosen by its local rank, and must see the GPUs of all ranks on its
 #   node (`--gpu-bind=none`).
 # - Build Horovod with `HOROVOD_GPU_OPERATIONS=NCCL`, and don't mix libraries, even where CMake

@@ -634,7 +634,7 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # may work or fail. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
-# ## On a GPU: a workload that fills it
+# ## On a GPU (optional): a workload that fills it
 # (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above.
 # On a CPU the next cell prints one sentence.)
 #

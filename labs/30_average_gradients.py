@@ -5,17 +5,16 @@
 # The simplest way to train on many devices is to give each of them a full copy of the network and a
 # part of every batch, and to average the [gradients](../labs/GLOSSARY.md#gradient) before each update. This is **data
 # parallelism**, and most distributed training begins with it. If it is done right, the result is
-# the same as that of one device, up to rounding. If a part of it is missing, the program still runs
-# and the [loss](../labs/GLOSSARY.md#loss) still falls, and even the final accuracy may look right.
+# the same as that of one device, up to rounding. But would we notice if a part of it were missing?
 #
 # In this lab we write data-parallel training by hand, with PyTorch for the gradients and [MPI](../labs/GLOSSARY.md#MPI)
 # (Message Passing Interface) for the average. We prove that four [ranks](../labs/GLOSSARY.md#rank) compute what one process
-# computes, then remove each part in turn to see what breaks silently, and finally measure when the
-# communication pays off.
+# computes, then remove each part in turn to see what breaks and how we would notice, and finally
+# measure when the communication pays off.
 #
 # **After this lab you can** (1) shard a batch, start all ranks with equal weights, and average
 # gradients, (2) prove that four ranks compute what one process computes, (3) say what breaks
-# silently without each part, and (4) measure the cost of communication.
+# without each part, and (4) measure the cost of communication.
 #
 # ![A batch of eight images is dealt to two ranks. Each computes the mean gradient of its four images, and the mean of both is the gradient of the whole batch](../notebooks/figures/30_average.svg)
 #
@@ -60,7 +59,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 
 # %% [markdown]
 # ## Why it works
-# The loss of a batch is the mean of the losses of its images, so its gradient is the mean of the
+# The [loss](../labs/GLOSSARY.md#loss) of a batch is the mean of the losses of its images, so its gradient is the mean of the
 # gradients of its images. Now divide the batch into p equal parts, one for each rank. The mean of
 # the gradients of the parts is then the gradient of the batch:
 #

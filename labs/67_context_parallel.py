@@ -465,8 +465,9 @@ for way in ("no mask", "neighbors"):
 #   heads. It computes their attention as one process would, and a second all-to-all brings the
 #   output back to the owners of the positions.
 #
-# With the right function for the all-to-all, Ulysses is only a few lines, and it needs neither
-# `merge` nor zigzag:
+# The given function `lab67.all_to_all` cuts a tensor into one part for each rank along the axis
+# `cut`, and joins the parts that arrive along the axis `join`. With it, Ulysses is only a few lines,
+# and it needs neither `merge` nor zigzag:
 
 # %%
 def ulysses(comm, q, k, v):

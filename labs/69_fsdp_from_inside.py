@@ -348,10 +348,11 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 
 # %% [markdown]
 # ### Measure: a trace
-# PyTorch's profiler ([lab 12](12_find_the_bottleneck.ipynb)) records what this rank computes and its collectives in each step. The
-# next cell prints the share of the gathers' time, from launch to completion, during which this rank
-# computes. (Here any operator of PyTorch's counts as computing, also a copy.) The control is your
-# FSDP without prefetch. If a line says *do not quote*, don't compare the two durations.
+# PyTorch's profiler records what this rank computes and its collectives in each step. ([Lab 12](12_find_the_bottleneck.ipynb) uses
+# it, but you don't need that lab here.) The next cell prints the share of the gathers' time, from
+# launch to completion, during which this rank computes. (Here any operator of PyTorch's counts as
+# computing, also a copy.) The control is your FSDP without prefetch. If a line says *do not quote*,
+# don't compare the two durations.
 #
 # The plot shows a step without and a step with prefetch, each with a row for computation, one for
 # gathers, and one for reduce-scatters. A gather is hidden while the *computes* row of the same step

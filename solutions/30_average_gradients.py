@@ -4,17 +4,16 @@
 # The simplest way to train on many devices is to give each of them a full copy of the network and a
 # part of every batch, and to average the gradients before each update. This is **data
 # parallelism**, and most distributed training begins with it. If it is done right, the result is
-# the same as that of one device, up to rounding. If a part of it is missing, the program still runs
-# and the loss still falls, and even the final accuracy may look right.
+# the same as that of one device, up to rounding. But would we notice if a part of it were missing?
 #
 # In this lab we write data-parallel training by hand, with PyTorch for the gradients and MPI
 # (Message Passing Interface) for the average. We prove that four ranks compute what one process
-# computes, then remove each part in turn to see what breaks silently, and finally measure when the
-# communication pays off.
+# computes, then remove each part in turn to see what breaks and how we would notice, and finally
+# measure when the communication pays off.
 #
 # **After this lab you can** (1) shard a batch, start all ranks with equal weights, and average
 # gradients, (2) prove that four ranks compute what one process computes, (3) say what breaks
-# silently without each part, and (4) measure the cost of communication.
+# without each part, and (4) measure the cost of communication.
 #
 # ![A batch of eight images is dealt to two ranks. Each computes the mean gradient of its four images, and the mean of both is the gradient of the whole batch](30_average.svg)
 #

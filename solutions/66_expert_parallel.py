@@ -703,8 +703,9 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # - Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #   forward pass and again in the backward pass.
 #
-# For example, with (2, 4) everything is on one node, so nothing is sent between nodes. With 3.6
-# groups per token, 3.6 · 2 · 7/8 = 6.3 rows per token are sent within nodes.
+# For example, with (2, 4) everything is on one node, so nothing is sent between nodes. A token's 8
+# experts, spread at random over 4 groups, are in 4 · (1 − (3/4)⁸) = 3.6 groups on average, which is
+# what `net.groups_of_a_token` returns. Within the node, 3.6 · 2 · 7/8 = 6.3 rows are sent per token.
 #
 # ### Exercise 66.5 · Seconds of the exchanges (optional)
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass

@@ -87,6 +87,16 @@ def _watch(folder: Folder, child: int) -> None:
         folder.wait_at_gate()
 
 
+def _keep_temporary_files(path: str) -> None:
+    """Temporary files of the rank belong to the run's folder, which is removed with the run.
+
+    TensorFlow writes one for each traced function, and removes it only where Python ends in peace.
+    """
+    os.environ["TMPDIR"] = path
+    if "tempfile" in sys.modules:
+        sys.modules["tempfile"].tempdir = None  # else it stays with the folder it has found
+
+
 def _catch_output(folder: Folder) -> None:
     """Send file descriptors 1 and 2 to the notebook's side: what C libraries print is caught
     too."""
@@ -209,6 +219,7 @@ def main(path: str) -> None:
     folder = Folder(path, place.rank)
     os.environ["LABKIT_RANK"] = str(place.rank)
     os.environ["LABKIT_SIZE"] = str(settings["ranks"])
+    _keep_temporary_files(path)
     _guard(launcher)
     watcher = os.getpid()
     child = os.fork()

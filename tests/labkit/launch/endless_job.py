@@ -1,4 +1,5 @@
-"""A script that is to be killed: a run whose ranks never end, each with a child process of its own.
+"""A script that is to be killed: a run whose ranks never end, each with a child process of its own
+and a temporary file.
 
 `endless_job.py [CONTROLLER]` prints "up" once both ranks are at it.
 """
@@ -12,8 +13,10 @@ from labkit.launch import runs
 
 def endless():
     import subprocess
+    import tempfile
     import time
 
+    tempfile.mkstemp()  # as TensorFlow leaves some
     subprocess.Popen(["sleep", "1000"])
     # A daemon: away from our process group.
     subprocess.Popen(["sleep", "1000"], start_new_session=True)

@@ -22,10 +22,9 @@
 # *Without prefetch a step waits for all of its input. With prefetch, the input of the next batch is
 # read while the model computes, so the step waits only if the input takes longer than compute.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 85 · Level: intermediate · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 80 · Level: intermediate · Before: 10, 20
 
 # %%
-import itertools
 import queue
 import tarfile
 import threading
@@ -43,22 +42,23 @@ torch.set_num_threads(1)  # the step has one core; another one reads
 images = 512  # JPEGs in the dataset
 side = 128  # pixels
 shards = 16  # tar files that hold them
-rounds = 5  # of each timed training run
+rounds = 3  # of each timed training run
 latency = 2e-3  # seconds for an open on the slow storage of 15.2
 batch = 16  # images per training step
 width = 48  # channels of the net
-shares = (0.5, 1, 2, 4)  # how long a batch's input is to take, over a step's arithmetic
+shares = (0.5, 1, 2, 4)  # how long a batch's input takes, in units of compute
 steps = 15  # of each timed training run
 repeats = 5  # timings on real ranks
 # Three storages, with rates a thousand times lower than real ones, as our dataset is so small:
 # bytes/s of a rank, bytes/s of all ranks together, seconds for an open.
-own_nvme = (2e6, 1e12, 0)  # a disk of its own for each rank
+own_nvme = (2e6, 1e12, 0)  # each rank has its own disk
 burst_buffer = (2e6, 4e6, 1e-3)  # a fast store that the ranks share
 shared_file_system = (2e6, 2e6, 5e-3)
 
 # %% [markdown]
-# The next cell writes our dataset, class by class, in two forms: each image as a file of its own,
-# and all images in 16 larger files, the *shards* of exercise 15.2. It shows eight of the images.
+# The next cell writes our dataset, class by class, in two forms. It writes each image to
+# a separate file, and all images to 16 larger files, the *shards* of exercise 15.2. Then it shows
+# eight of the images.
 
 # %%
 stored = lab15.write(images, side, shards)
@@ -92,7 +92,7 @@ predict("15.1", percent_unread=...)
 # **dropped**, and they should be different samples in each epoch. 3 lines. *(beginner)*
 #
 # * The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
-#   seed and epoch a generator of its own. With `seed + epoch`, seed 1 would have the same order in
+#   seed and epoch its own generator. With `seed + epoch`, seed 1 would have the same order in
 #   epoch 0 as seed 0 in epoch 1.
 # * A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2
 #   and takes every 5th element.
@@ -113,8 +113,8 @@ predict("15.1", percent_unread=...)
 
 # %%
 def my_samples(n, epoch, rank, ranks, worker=0, workers=1, seed=0):
-    """The numbers (of 0 … n - 1) of the samples that this worker of this rank reads in this
-    epoch."""
+    """An array of the numbers (of 0 … n - 1) of the samples that this worker of this rank reads in
+    this epoch."""
     raise NotImplementedError("exercise 15.1: Which samples are mine?")
 
 
@@ -147,14 +147,14 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # (3/4)^4 = 31.6 %. Nearly a third of the data is therefore not read, and about a quarter of it is
 # read twice or more, silently. With the same seed on all ranks both shares are 0.
 #
-# PyTorch's [`DistributedSampler`](https://docs.pytorch.org/docs/stable/data.html) does what you wrote. By default it **pads** the
-# order instead of dropping samples, so that a few are read twice. Unless you call `set_epoch`,
-# every epoch has the same order.
+# PyTorch's [`DistributedSampler`](https://docs.pytorch.org/docs/stable/data.html) does nearly what you wrote. By default it
+# **pads** the order instead of dropping samples, so that a few are read twice, and it seeds its
+# generator with `seed + epoch`. Unless you call `set_epoch`, every epoch has the same order.
 #
 # ## Shards
-# A dataset of a million small files requires a million opens. On a cluster each open is a request
-# to a **metadata server**. One or a few such machines keep track of where the files of all users
-# are stored. Opening the files can therefore take longer than reading the bytes.
+# A dataset of a million small files requires a million opens. On the file system of a cluster, each
+# open is a request to a **metadata server**, one of the few machines that keep track of where the
+# files of all users are stored. Opening the files can therefore take longer than reading the bytes.
 #
 # A **shard** is a larger file that contains many samples and is read from front to back. Here each
 # shard is a tar file in the format of the [webdataset](https://github.com/webdataset/webdataset) library, whose *members* are
@@ -168,7 +168,8 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # | `000013.cls` | the label of the next sample |
 #
 # Consecutive members whose names are equal up to the first dot form one **sample**. The part after
-# this dot is the **kind**, and kinds may come in any order.
+# this dot is the **kind**, and kinds may come in any order. A shard is read as a whole, so ranks
+# partition the shards, for example with `my_samples`, and not the samples.
 #
 # A shard may arrive over a network, so it must be possible to read it without ever moving backward.
 # `tarfile.open(fileobj=stream, mode="r|")` reads in this way. These lines, for example, list the
@@ -180,9 +181,11 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 #
 # ### Exercise 15.2 · Read a shard
 # For each sample, yield the JPEG's bytes and its label, which is a whole number, as soon as you
-# have both. (A function with `yield` is a *generator*: it hands over one item whenever a loop asks
-# for the next.) Leave out samples without an image or without a label, because an image must never
-# get the label of its neighbor. 10 lines. *(intermediate)*
+# have both, or at the latest when the next sample begins. (A function with `yield` is a
+# *generator*, which hands over one item whenever a loop asks for the next.)
+#
+# Leave out samples without an image or without a label, because an image must never get the label
+# of its neighbor. 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: name and kind</summary>
 #
@@ -191,7 +194,7 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both anew.
+# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both again.
 # `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`,
 # `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
@@ -210,10 +213,10 @@ check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
-# Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a file of its
-# own, an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to
-# whole blocks, and because the label is stored as well. How many times faster is it to read shards
-# of 32 images than to read the 32 files?
+# Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a separate file,
+# an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to whole
+# blocks, and because the label is stored as well. How many times faster is it to read shards of 32
+# images than to read the 32 files?
 
 # %%
 predict("15.2", shards_times_as_fast=...)
@@ -238,41 +241,16 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 
 
 # %% [markdown]
-# **Explain.** Reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer each, 66 ms in all. A
-# shard takes one open and 2.5 ms of transfer, 4.5 ms in all. You should see the ratio of the
-# control fall to about 0.7 to 1, although the bytes are the same as before. The gain therefore
-# comes from the opens that shards save. By the bytes alone, the control would be 5.7 / 7.7 = 0.74,
-# because an image takes up more bytes in a shard. It can also be above 1, because your own machine,
-# too, opens 32 files more slowly than one, especially when it is busy.
+# **Explain.** By these numbers, reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer
+# each, 66 ms in all. A shard takes one open and 2.5 ms of transfer, 4.5 ms in all, so shards would
+# be 15 times as fast. You should see a smaller ratio, because Python also has to parse the shard.
+# On two cores this took us about 3 ms of computing for each shard, and the ratio was 8. While the
+# machine was busy it was 5.
 #
-# For the same reason the framework Caffe can read its images from an LMDB, which is a key-value
-# store in one file. However, many processes that map one LMDB into memory slow each other down,
-# which the reader LMDBIO avoids (Pumma et al., 2019). In [OSU-Caffe](https://doi.org/10.1145/3018743.3018769) all ranks read in
-# parallel from the cluster's file system, Lustre.
-#
-# ## Shuffling a stream
-# A batch of only one or two classes moves the weights toward these classes for every image. The
-# samples of a batch should therefore be mixed, but a stream cannot be shuffled as a whole.
-#
-# Instead, the order of the shards is shuffled, which costs nothing, and the samples pass through a
-# **buffer**: fill it, yield a random one of its items, put the next item of the stream in its
-# place, and repeat. For example, a buffer that holds 0 0 1 may yield 0 and then takes the next
-# item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are mixed. (The
-# training runs of this lab measure time and not accuracy, so they shuffle only the order of the
-# shards and have no buffer.)
-#
-# <details><summary>How large must the buffer be?</summary>
-#
-# In our dataset the samples are stored class by class, some 50 images each. We counted the classes
-# in a batch of 32 that comes out of such a buffer:
-#
-# | images in the buffer | 1 | 64 | 128 | 256 | 512 |
-# |---|---|---|---|---|---|
-# | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
-# | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
-#
-# A smaller buffer is therefore enough if the order of the shards is shuffled, too.
-# </details>
+# The ratio of the control should fall to about 1 or below, although the bytes are the same as
+# before. The gain therefore comes from the opens that shards save. By the bytes alone, the control
+# would be 5.7 / 7.7 = 0.74, because an image takes up more bytes in a shard. We measured 0.5 to
+# 0.9.
 #
 # ## Reading ahead
 # A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
@@ -297,11 +275,11 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 # while a thread waits for a disk, while Pillow decodes a JPEG, and while PyTorch computes.
 #
 # ### Exercise 15.3 · Prefetch
-# The function `prefetch` below is complete: it creates the queue and the thread, and ends both.
+# The function `prefetch` below is complete. It creates the queue and the thread, and ends both.
 # Write the functions at the two ends of the queue, 8 and 7 lines. *(intermediate)*
 #
 # The simplest pair would be `for item in items: ready.put(item)` at one end and
-# `while True: yield ready.get()` at the other. It has three faults: the training loop never learns
+# `while True: yield ready.get()` at the other. It has three faults. The training loop never learns
 # that the items have ended, an error stays in the thread, and the thread cannot be stopped.
 # Therefore we put pairs into the queue:
 #
@@ -318,7 +296,7 @@ predict.compare("15.2", shards_times_as_fast=ratio)
 #
 # <details><summary>Hint 1: work</summary>
 #
-# In a `try:` block, loop over `items`: return `if stop.is_set()`, and otherwise put the pair. After
+# In a `try:` block, loop over `items`. Return `if stop.is_set()`, and otherwise put the pair. After
 # the loop put the end. `except Exception as error:` puts the error.
 # </details>
 # <details><summary>Hint 2: take, nearly the answer</summary>
@@ -440,41 +418,26 @@ print("gain by input over compute:", {ratio: round(gain, 2) for ratio, gain in g
 predict.right("15.4", exposed_at_2=exposed(2, 1, True), exposed_at_half=exposed(0.5, 1, True))
 predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.values()))
 
-
 # %% [markdown]
 # ### Measure: how long a step waits
 # Now we train on JPEGs from shards, and the bandwidth of `lab15.Storage` is set so that input takes
 # about 0.5, 1, 2 and 4 times as long as compute (`shares`). For each bandwidth we time two training
-# runs, one without prefetch and one with. The plot compares them:
+# runs, one without prefetch and one with. They read the shards in a shuffled order (the optional
+# part at the end mixes the samples, too). The plot compares them:
 #
 # - The x axis shows how long input really took, which is the wait of a step without prefetch.
-# - The y axis shows the wait of a step with prefetch, which should be what your formula says.
+# - The y axis shows the wait of a step with prefetch, which should agree with your formula.
 #
-# Both are in units of compute. This takes about a minute in all.
-#
+# Both are in units of compute, which is timed in the run with prefetch. This takes about a minute,
+# and longer on a busy machine.
 
 # %%
-def feed(storage):
-    """Batches of decoded images from this storage, epoch after epoch."""
-    for epoch in itertools.count():
-        paths = [stored.shards[i] for i in np.random.default_rng((0, epoch)).permutation(shards)]
-        yield from lab15.batches(lab15.from_shards(read_shard, paths, storage.open), batch)
-
-
-nbytes = batch * sum(path.stat().st_size for path in stored.shards) / images  # of a batch
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
+runs = lab15.runs(stored, read_shard, prefetch, train, batch, shares, steps, rounds)
 waits = {}
-# time_steps returns how long a step waits for its batch, and how long it computes (medians).
-for _ in range(rounds):
-    # A storage without waiting; in every round, as the machine's speed may change.
-    decoding, compute = lab15.time_steps(feed(lab15.Storage()), train, steps)
-    for share in shares:
-        bandwidth = nbytes / max(share * compute - decoding, 0.2 * decoding)
-        read, computed = lab15.time_steps(feed(lab15.Storage(bandwidth)), train, steps)
-        ahead = prefetch(feed(lab15.Storage(bandwidth)), 2)
-        waited, beside = lab15.time_steps(ahead, train, steps)
-        waits[read / computed] = waited / beside
-        record.add("step", unit="s", share=share, input=read, compute=computed, exposed=waited)
+for share, read, compute, waited in runs:  # seconds of a step, medians
+    waits[read / compute] = waited / compute
+    record.add("step", unit="s", share=share, input=read, compute=compute, exposed=waited)
 
 # %%
 places = sorted(waits)
@@ -495,7 +458,8 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # formula, which is zero up to a ratio of 1, and input - compute from there on.
 #
 # Points above the line probably mean that the thread finds no free core for decoding, or that both
-# threads need the GIL. On a busy machine points lie on both sides of the line.
+# threads need the GIL. On a busy machine points are on both sides of the line,
+# probably because its speed changes between the two training runs that a point compares.
 #
 # Why is the gain largest when input and compute take the same time?
 # <details><summary>Answer</summary>
@@ -524,8 +488,8 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # </details>
 #
 # ## Many ranks, one storage
-# Several ranks now read at the same time, each a shard of its own. What they get together depends
-# on what they share:
+# Several ranks now read at the same time, each a different shard. How much all of them get together
+# depends on the storage that they share:
 #
 # | storage | one rank alone | all ranks together |
 # |---|---|---|
@@ -544,7 +508,7 @@ predict("15.4", own=..., burst=..., shared=...)
 # ### Measure: 1, 2 and 4 ranks
 # In the next cells, real ranks read and decode. The storage is emulated again: before each read, a
 # rank reserves time on a shared pipe, and a small file records the time until which the pipe is
-# reserved. The plot shows the images per second of all ranks together, beside what your
+# reserved. The plot shows the images per second of all ranks together, and what your
 # `shard_seconds` predicts. The last cell prints the rate of 4 ranks relative to one. This takes
 # about 15 s.
 
@@ -561,7 +525,7 @@ took = launch.run(
 
 # %%
 per_shard = images // shards
-shard_bytes = per_shard * nbytes / batch
+shard_bytes = np.mean([path.stat().st_size for path in stored.shards])
 measured = {}
 for name, by_ranks in took.items():
     measured[name] = {p: p * per_shard / time.samples for p, time in by_ranks.items()}
@@ -573,7 +537,8 @@ for name, by_ranks in took.items():
         row = {"ranks": p, "images": p * per_shard, "predicted": seconds[list(by_ranks).index(p)]}
         record.add("storage", way=name, seconds=time, **row)
 title = "A shared bandwidth does not grow with the ranks"
-plots.lines(measured, xlabel="ranks", ylabel="images/s, all ranks", title=title, name="ranks")
+axes = {"xlabel": "ranks", "ylabel": "images/s, all ranks"}
+plots.lines(measured, **axes, title=title, name="ranks", from_zero=True)
 
 # %%
 gain = {}
@@ -592,7 +557,10 @@ if ranks == 4:
 # gets less.
 #
 # Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
-# because they also decode, and take turns if there are fewer than four cores.
+# because they also decode, and take turns if there are fewer than four cores. The other two ratios
+# can be above 2 and 1. On two cores we measured 3.98, 2.16 and 1.11. There one rank alone took 7 %
+# longer than predicted, probably because it parses its shard between its reads. Where ranks share a
+# pipe, one of them can parse while another one reads.
 #
 # On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system
 # at 2.5 TB/s (Oral et al., 2019). For each of its 27,648 GPUs this is 970 MB/s from the SSDs and 90
@@ -614,6 +582,38 @@ if ranks == 4:
 #   slow on average.
 # - Ranks that share a storage system share its bandwidth, while the bandwidth of their own disks
 #   grows with the number of ranks.
+#
+# ## Going further (optional): shuffle a stream
+# This part takes about 4 minutes. In our dataset the images are stored class by class, but a batch
+# of only one or two classes moves the weights toward these classes for every image. The samples of
+# a batch should therefore be mixed, but a stream cannot be shuffled as a whole.
+#
+# Instead, the order of the shards is shuffled, which needs no memory, and the samples pass through
+# a **buffer**. First fill the buffer. Then yield a random one of its items, put the next item of
+# the stream in its place, and repeat. For example, a buffer that holds 0 0 1 may yield 0 and then
+# takes the next item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are
+# mixed. The training runs of this lab measure time and not accuracy, so they shuffle only the order
+# of the shards and have no buffer.
+#
+# <details><summary>How large must the buffer be?</summary>
+#
+# Our dataset has about 50 images of each class. We counted the classes in a batch of 32 that comes
+# out of such a buffer:
+#
+# | images in the buffer | 1 | 64 | 128 | 256 | 512 |
+# |---|---|---|---|---|---|
+# | classes in a batch, of 10 | 1.6 | 4.8 | 6.6 | 8.5 | 9.7 |
+# | if the *shards* are read in a shuffled order, too | 1.6 | 6.5 | 8.1 | 9.2 | 9.6 |
+#
+# A smaller buffer is therefore enough if the order of the shards is shuffled, too.
+# </details>
+#
+# ## Going further (optional): one file that many ranks read
+# This part takes about a minute. Shards are not the only way to save opens. The framework Caffe can
+# read its images from an LMDB, which is a key-value store in one file. However, many processes that
+# map one LMDB into memory slow each other down, which the reader LMDBIO avoids (Pumma et al.,
+# 2019). In [OSU-Caffe](https://doi.org/10.1145/3018743.3018769) all ranks read in parallel from the cluster's file system,
+# Lustre.
 #
 # ### Further reading
 # - [PyTorch: torch.utils.data](https://docs.pytorch.org/docs/stable/data.html). The documentation of `DataLoader` and `DistributedSampler`.

@@ -4,14 +4,13 @@
 #
 # A training job on many [ranks](../labs/GLOSSARY.md#rank) often fails without an error message. One rank waits for a disk or
 # takes another branch of the code, all other ranks wait for it in a [collective](../labs/GLOSSARY.md#collective), and the job stands
-# still until its time is over. With a hundred ranks, a hundred programs look equally guilty. In
+# still until its time limit. With a hundred ranks, a hundred programs look equally guilty. In
 # other failures the job does not stop at all, but keeps computing with wrong numbers.
 #
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
 # collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
-# number). Two optional last parts (about 10 minutes more) list the tools that you can switch on
-# before a job, and seven more failures with their symptoms.
+# number). The parts that are marked as optional take about 35 more minutes.
 #
 # **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
 # the first collective call that does not match the calls of the other ranks, (3) train on uneven
@@ -23,7 +22,7 @@
 # file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
 # no longer match, starting with its second one.*
 #
-# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 80 · Level: advanced · Before: 21, 30, 40, 60
+# Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
 # %%
 from fcntl import LOCK_EX, flock
@@ -50,9 +49,11 @@ patience = 40  # seconds after which a check calls a program stuck
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one [epoch](../labs/GLOSSARY.md#epoch) of data-parallel training, in which each rank reads its
-# own shard, a list of files. There is no network in it: the [gradient](../labs/GLOSSARY.md#gradient) of a step is simply the length
-# of a file. After each step the rank prints to a log and appends a row to a table. Other programs
-# write to this table, too, so `flock` waits until no other program holds a lock on that file.
+# own shard, a list of files. To keep it short, it has no neural network, and the [gradient](../labs/GLOSSARY.md#gradient) of a step
+# is simply the length of a file.
+#
+# After each step the rank prints to a log and appends a row to a table. Other programs write to
+# this table, too, so `flock` waits until no other program holds a lock on that file.
 
 # %%
 def epoch(files, log, table):
@@ -115,7 +116,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # | on the line with | what was broken | how to fix it |
 # |---|---|---|
 # | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk |
-# | `print` | no program reads the log any more, and the pipe is full | give each rank a log file of its own |
+# | `print` | no program reads the log any more, and the pipe is full | give each rank its own log file |
 # | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
@@ -125,9 +126,9 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # ### Exercise 72.1 · The odd one out
 # Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
 # `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
-# `epoch` no other rank shares, together with that line: `return rank, line`. For example, if four
-# ranks are in lines 12, 12, 9 and 12 of `epoch`, the answer is `(2, 9)`. About 3 lines.
-# *(beginner)*
+# `epoch` no other rank shares, together with that line: `return rank, line`. For example, if five
+# ranks are in lines 5, 12, 9, 12 and 5 of `epoch`, the answer is `(2, 9)`, because rank 2 alone is
+# in line 9. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -142,7 +143,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 
 # %%
 def odd_one_out(stacks):
-    """(rank, line) of the rank that is in a line of its own. stacks: by rank, frames, outermost
+    """(rank, line) of the rank whose line no other rank shares. stacks: by rank, frames, outermost
     first."""
     raise NotImplementedError("exercise 72.1: The odd one out")
 
@@ -153,14 +154,17 @@ check("72.1", odd_one_out)
 
 
 # %% [markdown]
-# With only two ranks, each rank is on a line of its own, so counting does not help. Look at the
-# lines instead: the rank that does not wait in a collective keeps the other one waiting. If both
+# With only two ranks, no rank shares its line, so counting does not help. Look at the lines
+# instead, because the rank that does not wait in a collective keeps the other one waiting. If both
 # ranks wait in collectives, you need section 2.
 #
-# ### Remove the cause
-# The table above has a fix for each of the four causes. Three of them give a rank files of its own
-# on a local disk. The fourth is different, because every rank has to stop after the shortest shard,
-# and a rank knows only the length of its own. An allreduce can tell all ranks the smallest value:
+# ### Remove the causes (optional)
+# The rest of this section removes the four causes. It takes about 10 more minutes. You can also go
+# on with section 2.
+#
+# The table above has a fix for each cause. In three of them, each rank uses its own files on a
+# local disk. For the fourth, every rank has to stop after the shortest shard, but a rank knows only
+# the length of its own shard. An allreduce can tell all ranks the smallest value:
 #
 #     dist.all_reduce(fewest, op=dist.ReduceOp.MIN)
 #
@@ -169,7 +173,7 @@ check("72.1", odd_one_out)
 # | `fewest` before, the rank's number of files | 5 | 5 | 3 |
 # | `fewest` afterwards | 3 | 3 | 3 |
 #
-# ### Exercise 72.2 · Local files, and as many as the shortest shard
+# ### Exercise 72.2 · Local files, and as many as the shortest shard (optional)
 # `mend(files, log, table, nearby)` runs on each rank before `epoch`, and returns what `epoch` gets
 # in place of `files`, `log` and `table`. The new log and table are given. They are in `nearby`, a
 # folder on this rank's own disk, which also contains a copy of each of the rank's files. Write the
@@ -195,13 +199,13 @@ def mend(files, log, table, nearby):
     """What epoch is given on this rank instead of files, log, table. nearby: a folder with
     copies."""
     fewest = torch.tensor(len(files))
-    raise NotImplementedError("exercise 72.2: Local files, and as many as the shortest shard")
+    raise NotImplementedError("exercise 72.2: Local files, and as many as the shortest shard (optional)")
     return copies, (nearby / "log").open("w"), nearby / "table"
 
 
 # %%
-# Asked: `epoch` runs to its end with what `mend` returns, on ranks with the
-# same four faults.
+# Asked: `epoch` runs to its end with what `mend` returns, on ranks with four
+# such faults.
 check("72.2", mend)
 
 
@@ -239,16 +243,16 @@ def train(batches):
 # the list of all collectives that each rank has called, in order. PyTorch's [flight
 # recorder](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html) keeps this list, by default for the last 2,000 calls of a rank.
 #
-# The next cell runs `train` on three ranks until they hang, and prints the last calls of each rank
-# beside each other. For example, `all_reduce(6) line 8` is an allreduce of 6 numbers that was
-# called in line 8. Read the rows from top to bottom, and find the first one in which the calls are
-# not all alike. In this example it is row 1:
+# The next cell runs `train` on three ranks until they hang, and prints the last calls of the ranks
+# in one column for each rank. For example, `all_reduce(6) line 8` is an allreduce of 6 numbers that
+# was called in line 8. Read the rows from top to bottom, and find the first one in which the calls
+# are not all alike. In this example it is row 1:
 #
 #     call  rank 0                rank 1                rank 2
 #        0  all_reduce(6) line 8  all_reduce(6) line 8  all_reduce(6) line 8
 #        1  reduce(1) line 15     barrier(0) line 16    reduce(1) line 15
 #
-# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, stands beside the others'
+# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, is paired with the others'
 # `reduce`. The first call that does not match is therefore that of rank 1 in line 16. The cell
 # again runs further jobs for your exercise.
 
@@ -273,8 +277,13 @@ predict.right("72.3", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 # %% [markdown]
 # **Explain.** One batch was different on one rank, and it made this rank take another path through
 # the code, because a condition such as `batch["loss"] > 100` was evaluated with the numbers of
-# *one* rank. If the line that you found contains `dist.broadcast`, the [loss](../labs/GLOSSARY.md#loss) was different on this
-# rank. If it contains another call, look at its list of statistics first.
+# *one* rank. The line that you found tells how the batch of your job differs:
+#
+# | on the line with | this rank's batch |
+# |---|---|
+# | `dist.broadcast` | has a loss above 100 |
+# | `dist.reduce` | has its statistics in another order |
+# | `dist.all_reduce` | lacks a statistic, so the rank is already in its next step |
 #
 # ### Exercise 72.3 · The first call that does not fit
 # Write `first_difference(records)`. `records[rank]` is the list of a rank's calls, in order. A
@@ -283,8 +292,10 @@ predict.right("72.3", rank=disorders[0].rank, line=lab72.line_of(train, disorder
 #
 # At the first position where the ranks do not all have the same call with the same number of
 # values, return the rank that differs from most others, and the line of *its* call. For the example
-# above, the answer is `(1, 16)`. If all calls match, return `None`: a rank has then stopped between
-# two collectives, as most of those in section 1. About 4 lines. *(intermediate)*
+# above, the answer is `(1, 16)`.
+#
+# If all calls match as far as the shortest list goes, return `None`. A rank has then stopped
+# between two collectives, as in most hangs of section 1. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: do they differ?</summary>
 #
@@ -320,8 +331,13 @@ check("72.3", first_difference)
 # Also, never let a `set` of names determine an order, because Python may iterate over such a set in
 # a different order in each process. `sorted` returns an order that is the same on all ranks.
 #
-# For example, two ranks have different batches, and agree on one that contains the larger loss and
-# all statistics that at least one of them wants, in alphabetical order:
+# ### One batch for all ranks (optional)
+# In this part, the ranks agree on each batch of `train`. It takes about 10 more minutes. You can
+# also go on with the next part, "Measure: in the wrong order, and no hang".
+#
+# If all ranks use the same [loss](../labs/GLOSSARY.md#loss) and the same statistics in their conditions, their calls match. For
+# example, two ranks have different batches, and agree on one that contains the larger loss and all
+# statistics that at least one of them wants, in alphabetical order:
 #
 # | | loss | statistics |
 # |---|---|---|
@@ -331,12 +347,13 @@ check("72.3", first_difference)
 #
 # Both ranks now begin again from rank 0, because the agreed loss is above 100 on both.
 #
-# ### Exercise 72.4 · One batch for all
+# ### Exercise 72.4 · One batch for all (optional)
 # The check calls `agree(batch)` on each rank, for each batch in turn, and gives `train` what it
-# returns. `everybody`, the list of all ranks' batches, is given. Return a new dict, which is the
-# same on all ranks: its `"loss"` is the largest loss of all ranks, and its `"statistics"` is the
-# list of all statistics that at least one rank wants, once each, in alphabetical order. About 2
-# lines. *(intermediate)*
+# returns. `everybody`, the list of all ranks' batches, is given.
+#
+# Return a new dict, which is the same on all ranks. Its `"loss"` is the largest loss of all ranks,
+# and its `"statistics"` is the list of all statistics that at least one rank wants, once each, in
+# alphabetical order. About 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: all statistics that some rank wants</summary>
 #
@@ -356,12 +373,12 @@ def agree(batch):
     # Across ranks: everybody sees everybody's batch; everybody[rank] is what that rank gave.
     everybody = [None] * dist.get_world_size()
     dist.all_gather_object(everybody, batch)
-    raise NotImplementedError("exercise 72.4: One batch for all")
+    raise NotImplementedError("exercise 72.4: One batch for all (optional)")
 
 
 # %%
 # Asked: The same batches on all ranks; then training runs with them, on ranks
-# with the same three faults, to their end.
+# with the same three faults, to its end.
 check("72.4", agree)
 
 # %% [markdown]
@@ -388,10 +405,11 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
 #
 # ## 3. Uneven shards
 # If you divide 3,125 batches among three ranks, one rank gets one batch fewer than the other two.
-# It finishes first, and the others wait for it in their last allreduce. Horovod notices this,
-# because rank 0 hears from all ranks which tensors are ready. Its **stall check** prints a warning
-# after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends the job after
-# `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
+# It finishes first, and the others wait for it in their last allreduce.
+#
+# Horovod notices this, because rank 0 hears from all ranks which tensors are ready. Its **stall
+# check** prints a warning after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends the job
+# after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
 #
 # In the next cell, three ranks with only a few batches allreduce one tensor for each batch, with
 # the names `step.0`, `step.1` and so on. The warning is set to come after 1 s, and the end after
@@ -415,7 +433,9 @@ predict.right("72.5", rank=lengths.index(min(lengths)), batches=min(lengths))
 
 # %% [markdown]
 # **Explain.** The tensor in brackets is the first for which the rank had no batch. If it is
-# `step.3`, the rank has completed steps 0, 1 and 2, so it has three batches.
+# `step.3`, the rank has completed steps 0, 1 and 2, so it has three batches. The last line
+# of the output names a rank that failed. It is one that waited, because the missing rank itself
+# raises no error.
 #
 # Horovod's solution is `hvd.join()`. A rank calls it when it has no more batches. From then on,
 # this rank takes part in every allreduce with zeros, until all ranks have called `hvd.join()` and
@@ -474,7 +494,7 @@ check("72.5", averages)
 
 # %% [markdown]
 # It is simpler still to give all ranks the same number of samples. PyTorch's `DistributedSampler`
-# does this: it repeats some samples or, with `drop_last=True`, leaves some out. For uneven shards,
+# does this. It repeats some samples or, with `drop_last=True`, leaves some out. For uneven shards,
 # [DDP](../labs/GLOSSARY.md#DDP) (`DistributedDataParallel`) has its own join: `with Join([model]):`.
 #
 # ## 4. NaN: which rank was first?
@@ -526,7 +546,8 @@ predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # %% [markdown]
 # **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the bad number came to them
 # from another rank. The remaining rank, where the bad number arose, notes an earlier line of the
-# same step. This line tells what is wrong with the image:
+# same step. If you compare the notes by step first and then by line, the source has the smallest
+# one. The line tells what is wrong with the image:
 #
 # | on the line with | the broken image | what the line computes |
 # |---|---|---|
@@ -534,12 +555,17 @@ predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # | `contrast` | has a single color, so its standard deviation is 0 | the logarithm of 0, minus infinity |
 # | `energy` | has a very bright pixel | a square that is too large for 32 bits, infinity |
 #
-# ### Exercise 72.6 · Name the first
+# ### A program that finds the first rank (optional)
+# With many ranks, a program has to find the smallest note. This part takes about 5 more minutes.
+# You can also go on with the next part, "Skip together".
+#
+# ### Exercise 72.6 · Name the first (optional)
 # Write `first_bad(notes)`. `notes[rank]` is `(step, line)` or None, as above. Return `(rank, line)`
-# of the smallest note. For example, with the notes `[(2, 11), (2, 11), (2, 7)]` the answer is `(2,
-# 7)`: rank 2 computed a NaN in line 7 of step 2, and the others got it in line 11. Python compares
-# such pairs like this: `(1, 9) < (1, 12) < (2, 5)`. The list `ranks`, with the numbers of the ranks
-# that have a note, is given. About 2 lines. *(beginner)*
+# of the smallest note. Python compares such pairs like this: `(1, 9) < (1, 12) < (2, 5)`.
+#
+# For example, with the notes `[(3, 11), (3, 7), (3, 11)]` the answer is `(1, 7)`, because rank 1
+# computed a NaN in line 7 of step 3, and the others got it in line 11. The list `ranks`, with the
+# numbers of the ranks that have a note, is given. About 2 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the smallest pair</summary>
 #
@@ -554,7 +580,7 @@ predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 def first_bad(notes):
     """(rank, line) of the first number that was not finite. notes: by rank (step, line) or None."""
     ranks = [rank for rank in range(len(notes)) if notes[rank]]
-    raise NotImplementedError("exercise 72.6: Name the first")
+    raise NotImplementedError("exercise 72.6: Name the first (optional)")
 
 
 # %%
@@ -576,7 +602,14 @@ check("72.6", first_bad)
 # ### Exercise 72.7 · Skip on all ranks or on none
 # `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all ranks'
 # gradients, and return True. If, however, any number on any rank is not finite, return False, on
-# *all* ranks. One collective is enough. About 3 lines. *(advanced)*
+# *all* ranks. The content of the tensor then does not matter. For example, on two ranks:
+#
+# | gradient of rank 0 | gradient of rank 1 | afterwards, on both ranks | returned, on both ranks |
+# |---|---|---|---|
+# | 1, 2 | 5, 4 | 3, 3 | True |
+# | 1, 2 | 5, NaN | any | False |
+#
+# One collective is enough. About 3 lines. *(advanced)*
 #
 # <details><summary>Hint 1: is it finite?</summary>
 #
@@ -585,9 +618,9 @@ check("72.6", first_bad)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Do not decide anything before the collective: call `dist.all_reduce(gradient)` on every rank. The
-# sum is the same on all ranks, and it is not finite if any of the numbers in it was not. So look at
-# the *sum*. (If the sum itself is too large, the step has to be skipped, too.)
+# Call `dist.all_reduce(gradient)` on every rank, and do not decide anything before it. The sum is
+# the same on all ranks, and it is not finite if any of the numbers in it was not. So look at the
+# *sum*. (If the sum itself is too large, the step has to be skipped, too.)
 # </details>
 
 # %%
@@ -603,15 +636,16 @@ def average(gradient):
 check("72.7", average)
 
 # %% [markdown]
-# Only the rank itself knows its own gradient, so it would need a second collective to tell the
-# others about a NaN. The sum in `average` tells all ranks at no extra cost.
+# If a rank looked at its own gradient, it would need a second collective to tell the others about a
+# NaN. The sum in `average` tells all ranks without one.
 #
 # ### What you take away
-# - For a hang, look at the stacks of all ranks. The rank on a line of its own is the one that the
-#   others are waiting for.
+# - For a hang, look at the stacks of all ranks. The rank whose line no other rank shares is the one
+#   that the others are waiting for.
 # - If all ranks are in collectives, compare their calls in order, and find the first call that does
 #   not match. To prevent this, base decisions on numbers that are the same on all ranks.
-# - With uneven shards, join, and count the ranks that contribute. A zero is not a gradient.
+# - With uneven shards, join, and count the ranks that contribute. The zeros of a joined rank are not
+#   a gradient.
 # - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
 #   none.
 #
@@ -634,7 +668,8 @@ for rank in ranks:
 
 # %% [markdown]
 # The job no longer hangs, because every rank raises an error. The error names two calls that do not
-# match, but you still have to find out which of the ranks is the odd one.
+# match, but you still have to find out which of the ranks is the odd one. The error's
+# `SequenceNumber` is one more than the number of that row in section 2.
 #
 # Before every job, decide on these three:
 #
@@ -659,7 +694,7 @@ for rank in ranks:
 #
 # - **Watchdog.** Set nothing, because by default this thread of PyTorch ends the process after an
 #   error or at the time limit (`TORCH_NCCL_ASYNC_ERROR_HANDLING=3`). With 0, the job hangs until
-#   its time is over. Python itself sees no error, because NCCL calls return before the GPU has
+#   its time limit. Python itself sees no error, because NCCL calls return before the GPU has
 #   completed them. Only with `TORCH_NCCL_BLOCKING_WAIT=1` does `wait()` block and raise at the
 #   limit.
 # - **Dumps.** With `TORCH_NCCL_DUMP_ON_TIMEOUT=1`, the calls are written to files after the time
@@ -688,7 +723,7 @@ for rank in ranks:
 # | no connection, and no message | a firewall, or the wrong network interface | set `NCCL_SOCKET_IFNAME`, `GLOO_SOCKET_IFNAME` |
 #
 # After such a failure, the other ranks report "connection closed by peer" or "reset by peer", and
-# on a cluster their messages may be the first that you read. **A message with "by peer" is seldom
+# on a cluster their messages may be the first that you read. **A message with "by peer" is rarely
 # the cause, so look for a rank with a different message.**
 #
 # ### Further reading

@@ -7,8 +7,9 @@
 # training loop that you write yourself with `GradientTape`, and Keras' `fit`, which hides the loop.
 #
 # Both styles have a trap, because a Keras optimizer creates its momentum only in the first step. If
-# we [broadcast](../labs/GLOSSARY.md#broadcast) before that step, the momentum is missing on some [ranks](../labs/GLOSSARY.md#rank). If we broadcast after it,
-# the ranks have already taken one step with different models.
+# we [broadcast](../labs/GLOSSARY.md#broadcast) before that step, and [rank](../labs/GLOSSARY.md#rank) 0 has read momentum from a file, the other ranks have no
+# variables to receive it. If we broadcast after it, the ranks have already taken one step with
+# different models.
 #
 # In this lab we write both styles for any number of ranks, prove that they compute what one process
 # computes, and see what the late broadcast costs. Then we measure how many images per second
@@ -54,7 +55,7 @@ import tensorflow as tf
 from support import lab41
 
 ranks = ranks_here(4)
-few = ranks_here(2)  # for the checks: each rank imports TensorFlow, which takes seconds
+few = ranks_here(3)  # for the checks
 
 # %% tags=["parameters"]
 dataset = "digits"  # or files of yours, "mnist:FOLDER" or "cifar10:FOLDER": see lab 10
@@ -92,8 +93,7 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # which by default is the tape itself. In exercise 41.3 Horovod's tape takes this place.
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
-# processes with their own TensorFlow, and returns their results ordered by rank. It takes a rank a
-# few seconds to import TensorFlow.
+# processes with their own TensorFlow, and returns their results ordered by rank.
 #
 # Horovod's last release (0.28.1, from 2023) supports Keras 2. This kit builds it with changes that
 # make everything in this lab work with Keras 3 ([here is the list](../env/HOROVOD.md)). Test other
@@ -140,15 +140,16 @@ def make_step(net, optimizer, wrap=as_it_is):
 # - `hvd.init()` connects the ranks.
 # - If there are GPUs, the rank takes one of them. GPUs are numbered on each node, and so are its
 #   ranks, so take number `hvd.local_rank()`. If a node has more ranks than GPUs, they have to
-#   share, so take the remainder, `% len(gpus)`.
+#   share, so take the remainder, `% len(gpus)`. For example, 4 ranks on a node with 3 GPUs take
+#   the GPUs 0, 1, 2 and 0.
 # - Call `tf.config.experimental.set_memory_growth(gpu, True)`. Otherwise TensorFlow allocates
 #   nearly all of the GPU's memory at once, and a second rank on this GPU gets none.
 # - Call `tf.config.set_visible_devices(gpu, "GPU")`, so that this TensorFlow never uses the other
 #   GPUs. After the first tensor it would be too late for both calls.
 #
-# **`my_part(dataset)`** picks this rank's images and groups them into batches of `images_per_rank`.
-# A `tf.data.Dataset` has methods for this: `dataset.shard(n, i)` keeps the elements i, i + n, i +
-# 2n, …, and `.batch(k)` groups them by k. With two ranks and k = 32:
+# **`my_part(dataset)`** returns the `tf.data.Dataset` of this rank's images, in batches of
+# `images_per_rank`. A dataset has methods for this: `dataset.shard(n, i)` keeps the elements i,
+# i + n, i + 2n, …, and `.batch(k)` groups them by k. With two ranks and k = 32:
 #
 # | | elements of the first batch |
 # |---|---|
@@ -179,7 +180,8 @@ def begin(gpus):
 
 
 def my_part(dataset):
-    """This rank's elements of a tf.data.Dataset that is the same on all ranks, in batches."""
+    """This rank's elements, in batches, of a dataset that is the same on all ranks: again a
+    tf.data.Dataset."""
     raise NotImplementedError("exercise 41.1: Begin: your GPU, your images")
 
 
@@ -192,9 +194,9 @@ check("41.1", begin, my_part)
 # %% [markdown]
 # ### Exercise 41.2 · Start equal
 # `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with those of rank 0. All
-# ranks call it with the same number of variables, and every rank waits for all others. You need it
-# twice: for `net.variables`, and for `optimizer.variables`, because rank 0 may have read momentum
-# from a file.
+# ranks call it with the same number of variables, and every rank waits for all others. Broadcast
+# `net.variables`, and then `optimizer.variables`, because rank 0 may have read momentum from a
+# file.
 #
 # This is where the trap is. SGD with momentum keeps one variable for each array of weights, here 6,
 # but Keras creates them only in the first step:
@@ -206,9 +208,10 @@ check("41.1", begin, my_part)
 #
 # If rank 0 has read a file, it would send 8 variables while the other ranks expect 2, and all would
 # wait forever. `optimizer.build(net.trainable_variables)` creates the missing variables, and does
-# not change an optimizer that already has them. (Plain SGD, which we train with below, has no
-# momentum, so it has 2 variables before and after. Your function should serve both.) 3 lines.
-# *(beginner)*
+# not change an optimizer that already has them.
+#
+# Plain SGD, which we train with below, has no momentum, so it has 2 variables before and after. Your
+# function should serve every optimizer, whether rank 0 has read a file or not. 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -229,8 +232,8 @@ def begin_equal(net, optimizer):
 
 
 # %%
-# Asked: Weights, momentum and learning rate of rank 0 on all ranks, in as many
-# broadcasts on each.
+# Asked: All variables of rank 0 on all ranks: weights, momentum, steps and
+# rate; in as many broadcasts on each.
 check("41.2", begin_equal)
 
 
@@ -300,9 +303,9 @@ check("41.3", by_tape)
 #   gradients. It takes the place of the tape of 41.3: with both, each gradient would be averaged
 #   twice.
 # - **Callbacks** are objects whose methods `fit` calls before and after each step and [epoch](../labs/GLOSSARY.md#epoch). Two
-#   callbacks of Horovod do the rest: `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
-#   gives all ranks the variables of rank 0, and `hvd_keras.callbacks.MetricAverageCallback()`
-#   averages the losses.
+#   callbacks of Horovod do the rest. `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
+#   gives all ranks the variables of rank 0, those of the network and of the optimizer.
+#   `hvd_keras.callbacks.MetricAverageCallback()` averages the [loss](../labs/GLOSSARY.md#loss) of each epoch over the ranks.
 #
 # For one process, the call of `fit` would be
 #
@@ -345,10 +348,17 @@ check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
-# Do both styles compute what one process computes? One process, the loop with the tape, and `fit`
-# train the same network on the same images. In a fourth run, `fit` begins with networks that differ
-# and without `begin_equal` before it. Its callback sends the variables of rank 0 only *after the
-# first step*, when the optimizer has created all of its own.
+# Do both styles compute what one process computes? We train the same network four times on the same
+# images:
+#
+# | run | ranks begin with | made equal by |
+# |---|---|---|
+# | *one process* | the network of rank 0 | |
+# | *tape*, the loop of 41.3 | different networks | `begin_equal` |
+# | *fit* | different networks | `begin_equal`, which we call before `fit` |
+# | *fit, callback alone* | different networks | the callback, *after the first step* |
+#
+# The callback comes late because the optimizer has created all its variables only then.
 #
 # Then rank 0 saves the network of the third run, as in [lab 40](40_horovod_pytorch.ipynb):
 #
@@ -366,8 +376,7 @@ check("41.4", fit)
 # | `keras.models.load_model(path)` | the SGD as it is in the file |
 #
 # ### Predict
-# There are 4 ranks, or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started. In the fourth run they begin with
-# different random weights.
+# There are 4 ranks, or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started.
 #
 # - (a) How many different networks are there at the end of the fourth run?
 #
@@ -439,7 +448,7 @@ def train():
     # Across ranks: one writes, and the others wait for it.
     if hvd.rank() == 0:
         net.save(checkpoint)
-    hvd.allgather_object("here")  # returns when all ranks have called it: nobody reads too early
+    hvd.allgather_object("here")  # returns when all ranks have called it: no one reads too early
     sums = {
         "nets_at_the_end": float(late.get_weights()[0].sum()),
         "read_by_horovod": train_on(hvd_keras.load_model, part, steps),
@@ -476,6 +485,21 @@ for name in results[0][3]:
     counts[name] = len(sums)
 predict.compare("41.4", **counts)
 
+# %% [markdown]
+# **Explain.** The first printed line gives the largest relative difference over all steps. You
+# should see values between 10⁻⁷ and 10⁻⁶, because many ranks compute what one process computes, up
+# to the last bits of float32.
+#
+# (a) There is one network at the end. In the first step of the fourth run, each rank computed the
+# gradients of its own network, and the mean of these gradients does not belong to any network. Then
+# all ranks got the variables of rank 0 and continued with equal networks.
+#
+# (b, c) Horovod's function wraps the optimizer again, so all ranks apply the same mean gradient and
+# there is one network. With Keras' function each rank applies the gradients of its own images, so
+# there are as many networks as ranks.
+#
+# The next cell draws the loss of the first 12 steps.
+
 # %%
 # Draws the first steps, and records the run.
 curves = {name: curve[:12] for name, curve in losses.items()}
@@ -483,30 +507,24 @@ record.add(
     "training", ranks_used=ranks, loss=alone[-1], difference_tape=tape_off, difference_fit=fit_off
 )
 plots.loss(
-    curves, title="Many ranks are one process; a late broadcast costs a step", name="first steps"
+    curves,
+    title="Tape and fit match one process; a late broadcast costs a step",
+    name="first steps",
 )
 
 # %% [markdown]
-# **Explain.** You should see three curves on top of each other, because many ranks compute what one
-# process computes, up to the last bits. The first printed line gives the largest relative
-# difference over all steps.
-#
-# (a) There is one network at the end. In the first step of the fourth run, *callback alone*, each
-# rank computed the gradients of its own network, and the mean of these gradients does not belong to
-# any network. Then all ranks got the variables of rank 0 and continued with equal networks. The
-# ranks of the third run, *fit*, also began with different networks, but called `begin_equal` before
-# `fit`. Therefore do the same in your own training.
-#
-# (b, c) Horovod's function wraps the optimizer again, so all ranks apply the same mean gradient and
-# there is one network. With Keras' function each rank applies the gradients of its own images, so
-# there are as many networks as ranks.
+# You should see three curves on top of each other. The fourth begins near them, because the mean loss
+# of several random networks is about that of one, and is then above them. The ranks of the third
+# run also began with different networks, but called `begin_equal` before `fit`. Therefore do the
+# same when you train with `fit`.
 #
 # Does one wrong step matter?
 # <details><summary>Answer</summary>
 #
-# Here it costs about one step, as the fourth curve shows. But suppose that rank 0 has read a
+# Here it costs about one step, because the fourth curve has about the loss that the others had one
+# step earlier. But suppose that rank 0 has read a
 # network that took days to train, while the other ranks have random ones. The first step then
-# follows the gradients of the random networks. There is no error message, and the [loss](../labs/GLOSSARY.md#loss) falls
+# follows the gradients of the random networks. There is no error message, and the loss falls
 # nevertheless.
 # </details>
 
@@ -637,11 +655,24 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # change `sides` to `(128, 224)` and run the notebook from the top.
 # </details>
 #
-# ## On several nodes
-# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
-# `make scaling LAB=41` shows the table when the jobs have ended. Without a cluster,
-# `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and cannot be
-# faster than one node.
+# ### What you take away
+# - TensorFlow needs the six changes of [lab 40](40_horovod_pytorch.ipynb). In `fit`, an optimizer and two callbacks make three
+#   of them: the average, the equal start and the report.
+# - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
+#   callback broadcasts one step too late.
+# - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
+#   networks.
+# - The throughput of a job, in images per second, is the number of images of all ranks divided by
+#   the time of the slowest rank. Also report what a single rank reaches.
+# - A control with all ranks and without communication shows the cost of communication.
+#
+# `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
+#
+# ## Going further (optional): on several nodes
+# This part takes about 2 more minutes. `make scaling LAB=41 NODES=1,2,4` submits this lab once for
+# each number of nodes, and `make scaling LAB=41` shows the table when the jobs have ended. Without a
+# cluster, `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and
+# cannot be faster than one node.
 #
 # The next cell prints a row for each run of your most recent job, or of the kit's reference.
 # `images_per_second` is the rate of the whole job, and `efficiency` is the share of its own speed
@@ -660,24 +691,14 @@ columns = [
     "device",
 ]
 print(f"{whose}:")
-print(frame[columns].sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
+table = frame[columns].convert_dtypes()  # whole numbers without ".0"
+print(table.sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
 
 # %% [markdown]
-# ### What you take away
-# - TensorFlow needs the six changes of [lab 40](40_horovod_pytorch.ipynb). In `fit`, an optimizer and two callbacks make three
-#   of them: the average, the equal start and the report.
-# - A Keras optimizer has no momentum before its first step, so build it and then broadcast. The
-#   callback broadcasts one step too late.
-# - Read a saved network with Horovod's `load_model`, because otherwise the ranks train different
-#   networks.
-# - The throughput of a job, in images per second, is the number of images of all ranks divided by
-#   the time of the slowest rank. Also report what a single rank reaches.
-# - A control with all ranks and without communication shows the cost of communication.
-#
-# `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
-#
 # ## Going further (optional): threads of a rank
-# Two cores can also be used by two threads of one rank, and [lab 13](13_cpu_threads_and_affinity.ipynb) measures when that is faster.
+# This part takes about 2 more minutes. Two cores can also be used by two threads of one rank, and
+# [lab 13](13_cpu_threads_and_affinity.ipynb) measures when that is faster.
+#
 # TensorFlow has two pools of threads. **Intra-op** threads share the work of a single operation,
 # such as a large matrix product. **Inter-op** threads run operations that do not need each other's
 # results. `launch.run(threads=…)` sets both numbers for each rank. In your own script, call

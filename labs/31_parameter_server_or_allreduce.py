@@ -35,9 +35,6 @@ from support import lab31
 lab.start("31_parameter_server_or_allreduce")
 
 # %% tags=["parameters"]
-per_worker = 32  # images per worker and step
-epochs = 3  # passes over the 1,536 training images
-learning_rate = 0.2  # plain SGD
 workers_virtual = (2, 4, 8, 16, 32, 64)  # workers on the virtual cluster
 values_real = 1 << 20  # float32 values (4 bytes) per vector in the measurement on real ranks
 patience = 30  # seconds after which a check calls the ranks stuck
@@ -68,8 +65,9 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | sends `parameters` to each worker | receives them into its own `parameters` |
 #
 # The update is `parameters -= rate * mean`. It writes into the existing array, while
-# `parameters = …` would create another one. `comm.Recv(box)` without a `source` accepts whichever
-# message arrives first. This takes about 10 lines. *(beginner)*
+# `parameters = …` would create another one. Use `Send` and `Recv`, not a [collective](../labs/GLOSSARY.md#collective), because the
+# lab compares the two. `comm.Recv(box)` without a `source` accepts whichever message arrives first.
+# This takes about 10 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a worker</summary>
 #
@@ -98,8 +96,9 @@ def server_step(comm, parameters, gradient, rate):
 check("31.1", server_step)
 
 # %% [markdown]
-# The check compares your training run with that of one process. The two are equal only up to
-# rounding, because the server adds the gradients in the order in which they arrive.
+# The check also trains a small network, once with your step on real ranks and once in one process.
+# The losses are equal only up to rounding, because the server adds the gradients in the order in
+# which they arrive.
 #
 # ### Predict
 # VGG-16 has 138 million parameters, or 553 MB in float32. Take 64 workers and links of 40 Gb/s, so
@@ -166,10 +165,10 @@ predict.right("31.2", percent_on_fullest=100 * max(layers["vgg16"]) / sum(layers
 
 # %% [markdown]
 # ### Exercise 31.2 · Cut the parameters
-# Whole layers are pieces of very different sizes, as the percentage shows. Cut the flat vector of
-# all parameters instead, so that all S servers hold the same number of *values*, or one more. For
-# example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. This takes 3
-# lines. *(beginner)*
+# fc6 has 103 of the 138 million values, so whole layers are pieces of very different sizes. Cut the
+# flat vector of all parameters instead, so that all S servers hold the same number of *values*, or
+# one more. For example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. With
+# fewer values than servers, some pieces are empty. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
@@ -209,6 +208,11 @@ check("31.2", cut)
 # | updates its piece of `parameters`, in place | waits for all |
 # | launches an `Isend` of its piece to each worker; waits for all | |
 #
+# For example, let 5 values be cut into `pieces` of 2 and 3 values for 2 servers, and let 3 workers
+# be ranks 2 to 4. Rank 1 receives the last 3 values of the gradients from ranks 2, 3 and 4, takes
+# the mean of three, updates the last 3 values of its `parameters`, and sends these to the workers.
+# The pieces that you are given may differ in length.
+#
 # The expression `own = parameters[pieces[comm.rank]]` is a view, so an in-place change of `own`
 # also changes `parameters`. The boxes are
 # `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
@@ -237,39 +241,10 @@ def servers_step(comm, parameters, gradient, rate, pieces):
 
 
 # %%
-# Asked: The step is right for many numbers of workers and servers, and nobody
-# waits for one after another; and real ranks train as one process.
+# Asked: The step is right for many numbers of workers and servers, whose pieces
+# differ in length, and no rank waits for one message after another; and real
+# ranks train as one process.
 check("31.3", servers_step)
-
-# %%
-# The messages of a step on virtual ranks, and who holds how many values.
-vgg = layers["vgg16"]
-
-
-def exchange(workers, sizes, way):
-    """A step's messages at 40 Gb/s, for layers of such sizes. way: an allreduce, or values on each
-    server."""
-    vectors = [
-        virtual.vector(np.zeros(4096, np.float32), stands_for=4 * sum(sizes)) for _ in range(2)
-    ]
-    if callable(way):
-        return virtual.Cluster(nodes=workers, machine=forty).run(way, vectors[0])
-    cluster = virtual.Cluster(nodes=workers + len(way), machine=forty)
-    return cluster.run(lab31.one_step, *vectors, servers_step, lab31.in_ratio(way, 4096))
-
-
-def greedy(sizes, servers=16):
-    """Values on each server if each layer in turn goes to the one that has fewest."""
-    loads = [0] * servers
-    for values in sizes:
-        loads[loads.index(min(loads))] += values
-    return loads
-
-
-def even(servers):
-    """Values on each server if VGG-16's flat vector is cut."""
-    return [sum(vgg) / servers] * servers
-
 
 # %% [markdown]
 # ### Measure: VGG-16 over links of 40 Gb/s
@@ -284,8 +259,30 @@ def even(servers):
 # | *tree* | by the ranks, on the way up a tree, which then sends the sum down again ([lab 21](21_collectives.ipynb)) |
 # | *ring* | by the ranks, as in [lab 23](23_ring_allreduce.ipynb) |
 #
-# The lines show the time, and the bars show how many bytes the busiest link sends in one direction.
-# The cell takes about 20 s.
+# The next cell computes how many values each server holds if it gets whole layers (`greedy`) or the
+# pieces of your `cut` (`even`).
+
+# %%
+vgg = layers["vgg16"]
+
+
+def greedy(sizes, servers=16):
+    """Values on each server if each layer in turn goes to the one that has fewest."""
+    loads = [0] * servers
+    for values in sizes:
+        loads[loads.index(min(loads))] += values
+    return loads
+
+
+def even(servers):
+    """Values on each server if VGG-16's flat vector is cut."""
+    return [piece.stop - piece.start for piece in cut(vgg, servers)]
+
+
+# %% [markdown]
+# `lab31.exchange` runs your `servers_step`, or an allreduce, on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) with links of
+# 40 Gb/s. The lines show the time, and the bars show how many bytes the busiest link sends in one
+# direction.
 
 # %%
 ways = {
@@ -296,14 +293,18 @@ ways = {
     "tree": lambda workers: tree_allreduce,
     "ring": lambda workers: ring_allreduce,
 }
-runs = {}
-for way, loads in ways.items():
-    runs[way] = {workers: exchange(workers, vgg, loads(workers)) for workers in workers_virtual}
+runs = {
+    way: {
+        workers: lab31.exchange(servers_step, forty, workers, vgg, loads(workers))
+        for workers in workers_virtual
+    }
+    for way, loads in ways.items()
+}
 times = {
     way.replace("\n", " "): {workers: run.time for workers, run in row.items()}
     for way, row in runs.items()
 }
-title = "A server's time doubles with the workers, a ring's hardly grows"
+title = "A server's time doubles with the workers, a ring's levels off"
 plots.lines(times, xlabel="workers", ylabel="time (s)", title=title, logx=True, logy=True)
 most = max(workers_virtual)
 busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items()}
@@ -311,9 +312,13 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 
 # %% [markdown]
 # **Explain.** You should see that the time of one server grows with the number of workers, to the
-# predicted 14.2 s. Once there are more workers than servers, 16 servers with equal pieces take a
-# 16th of this time. With whole layers they still take three quarters of it, because a single server
-# holds fc6.
+# predicted 14.2 s. From 16 workers on, 16 servers with equal pieces take a 16th of this time. With
+# fewer workers they take 0.22 s, the time in which a worker's own link transfers one vector out and
+# one in. 16 servers with whole layers take three quarters of one server's time, because a single
+# server holds fc6.
+#
+# The root of the tree receives log₂ *p* vectors and then sends as many. With 64 workers these are 6
+# and 6 vectors, which take 1.3 s.
 #
 # At 64 workers, a server for each worker takes about as long as the ring, although a rank of the
 # ring sends twice as many bytes. Before you open the answer, compare the directions in which the
@@ -329,7 +334,7 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 #
 # ### A published hot spot
 # In 2017 the [README of Horovod](https://github.com/horovod/horovod/blob/d54e3a88/README.md) reported images per second for TensorFlow's
-# parameter servers and for [Horovod](https://horovod.readthedocs.io) with [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications
+# parameter servers and for [Horovod](https://horovod.readthedocs.io) with [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications
 # Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU. How much
 # of the time that was lost there do the links explain?
 #
@@ -369,24 +374,33 @@ def seconds_lost(images, one_gpu):
     return 64 * 64 / images - 64 / one_gpu
 
 
+def transfer(net, way):
+    """Seconds in which our links transfer the messages of 64 workers."""
+    return lab31.exchange(servers_step, forty, 64, layers[net], way).time
+
+
 # %%
 ours, published = {}, {}
 for net, one_gpu, servers, ring in readme:
     published[f"{net}, servers"] = seconds_lost(servers, one_gpu)
-    ours[f"{net}, servers"] = exchange(64, layers[net], greedy(layers[net])).time
+    ours[f"{net}, servers"] = transfer(net, greedy(layers[net]))
     published[f"{net}, ring"] = seconds_lost(ring, one_gpu)
-    ours[f"{net}, ring"] = exchange(64, layers[net], ring_allreduce).time
+    ours[f"{net}, ring"] = transfer(net, ring_allreduce)
 for row, lost in published.items():
     print(f"{row:21}  lost {lost:6.3f} s, our links {ours[row]:6.3f} s, {ours[row] / lost:4.0%}")
-title = "64 GPUs: our links do not explain VGG-16"
-plots.compare(ours, published, unit="seconds a step", title=title, names=("our links", "published"))
+title = "Servers: our links do not explain VGG-16"
+names = ("our links", "lost (published)")
+plots.compare(ours, published, unit="seconds a step", title=title, names=names)
 
 
 # %% [markdown]
 # **Explain.** For ResNet-101 and Inception-v3 with servers, our links take 86 % and 91 % of the
 # time that was lost. Do not trust this agreement too far, because our model leaves out updates and
-# copies, and messages that were hidden behind computation. With the ring, our links need 124 % of
-# the time that ResNet-101 lost, so some of its messages were probably hidden.
+# copies, and hides no messages behind computation.
+#
+# With the ring, our links need 124 % of the time that ResNet-101 lost, so some of its messages were
+# probably hidden. For Inception-v3 they need only 46 %, so more than half of that time has another
+# cause.
 #
 # For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
 # servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, but 40 s were
@@ -394,9 +408,9 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 #
 # <details><summary>Answer</summary>
 #
-# As far as we know nobody has published a measurement, so this is a guess. TensorFlow transferred
-# its tensors with [gRPC](https://grpc.io/docs/), a library for remote procedure calls, which packs each tensor into
-# a message, copies the message through TCP, and unpacks it. A study of 2019 (Awan and others, under
+# We know of no published measurement, so this is a guess. TensorFlow transferred its tensors with
+# [gRPC](https://grpc.io/docs/), a library for remote procedure calls, which packs each tensor into a message,
+# copies the message through TCP, and unpacks it. A study of 2019 (Awan and others, under
 # *Further reading*) compared gRPC alone, gRPC with InfiniBand or [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces
 # without gRPC. The allreduces were the fastest.
 # </details>
@@ -404,12 +418,12 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=("our l
 # ### What you take away
 # - With one server and W workers, the server's link transfers W whole vectors in and W out. All
 #   workers wait for this link.
-# - S servers divide this load by S if their pieces have equal numbers of bytes. A single large
-#   layer cancels the gain if layers are kept whole.
+# - S servers divide this load by S if their pieces have equal numbers of bytes. If layers are kept
+#   whole, a single large layer cancels most of the gain.
 # - In the centralized approach servers add the gradients. In the decentralized approach all ranks
 #   do, as in a ring. Both give every worker the same mean.
-# - A ring sends less than 2 vectors through any link, however many workers there are, and it needs
-#   no extra machines.
+# - A ring sends less than 2 vectors through any link in each direction, however many workers there
+#   are, and it needs no extra machines.
 # - An asynchronous server does not wait for all workers, but it applies gradients that were
 #   computed with old parameters. (This lab has not shown it.)
 # - [Lab 32](32_buckets_and_overlap.ipynb) hides communication behind the [backward pass](../labs/GLOSSARY.md#backward-pass), and in [lab 33](33_gossip_topologies.ipynb) each rank communicates only

@@ -2,7 +2,7 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 1, "workers_virtual": (2, 4), "values_real": 4096, "patience": 20}
+SMALL = {"workers_virtual": (2, 4), "values_real": 4096, "patience": 20}
 
 GATHER = """        for _ in range(workers):
             # Across ranks: whichever gradient comes first.
@@ -48,12 +48,11 @@ RIGHT = [
     least, more = divmod(total, servers)
     ends = [s * least + min(s, more) for s in range(servers + 1)]
 """),
-    Right("31.3", "Waitall on both sides", [
-        "        for request in requests:\n            request.Wait()\n        own -=", WAIT],
+    Right("31.3", "Waitall on both sides, an answer to each worker from a copy", [
+        "        for request in requests:\n            request.Wait()\n        own -=", OUT, WAIT],
         ["        from mpi4py import MPI\n\n        MPI.Request.Waitall(requests)\n        own -=",
+         "new = own.copy()\n        requests = [comm.Isend(new, w) for w in range(servers, comm.size)]",
          "    from mpi4py import MPI\n\n    MPI.Request.Waitall(requests)"]),
-    Right("31.3", "an answer to each worker, from a copy", OUT,
-          "new = own.copy()\n        requests = [comm.Isend(new, w) for w in range(servers, comm.size)]"),
 ]
 WRONG = [
     Wrong("31.1", "a worker makes the step's part of its own gradient",
@@ -97,31 +96,29 @@ WRONG = [
           "s * total // servers", "s * total / servers", "slice indices must be integers"),
     Wrong("31.2", "the remainder is dropped",
           ENDS, "    ends = [s * (total // servers) for s in range(servers + 1)]\n",
-          "pieces, and the last one's end"),
+          "the last slice ends at 138,357,543"),
     Wrong("31.2", "the remainder all goes to the last server",
           ENDS, "    ends = [s * (total // servers) for s in range(servers)] + [total]\n", "on one, "),
     Wrong("31.2", "one piece for each layer",
           CUT, "    ends = [sum(sizes[:s]) for s in range(len(sizes) + 1)]\n",
-          "pieces, and the last one's end"),
+          "servers: 1: your list has 16 slices"),
     Wrong("31.2", "pieces overlap by a value", "slice(low, high)", "slice(low, high + 1)",
-          "servers: 1: pieces, and the last one's end: expected 138357544 at [1], got 138357545"),
+          "servers: 1: the last slice ends at 138,357,545"),
     Wrong("31.2", "start and length instead of start and end",
           "slice(low, high)", "slice(low, high - low)", "pieces begin where the last ends"),
     Wrong("31.2", "16 servers where there are many", ENDS, "    servers = 16 if servers > 4 else servers\n" + ENDS,
-          "pieces, and the last one's end: expected 7 at [0], got 16"),
+          "servers: 7: your list has 16 slices"),
+    Wrong("31.2", "every second value", "slice(low, high)", "slice(low, high, 2)",
+          "Return a list of slices"),
     Wrong("31.2", "pairs of numbers", "slice(low, high)", "(low, high)", "Return a list of slices"),
     Wrong("31.2", "the caller's list is used up", "total = sum(sizes)",
           "total = 0\n    while sizes:\n        total += sizes.pop()", "The list `sizes` was changed"),
     Wrong("31.2", "a generator", SLICES, SLICES.replace("[", "(", 1)[:-1] + ")", "Return a list of slices"),
-    Wrong("31.3", "a mean over all ranks", "sum(boxes) / workers", "sum(boxes) / comm.size",
-          "a mean over 2 ranks, but 1 brings a gradient"),
-    Wrong("31.3", "the mean goes out, and each worker makes the step itself",
-          ["comm.Isend(own, dest=worker)", "        requests = [comm.Irecv(parameters[piece], source=s)",
-           WAIT],
-          ["comm.Isend(sum(boxes) / workers, dest=worker)",
-           "        mean = np.empty_like(parameters)\n        requests = [comm.Irecv(mean[piece], source=s)",
-           WAIT + "\n    if comm.rank >= servers:\n        parameters -= rate * mean"],
-          "a worker takes the server's new ones, unchanged"),
+    Wrong("31.3", "a mean over all ranks but one: right with one server alone", "sum(boxes) / workers",
+          "sum(boxes) / (comm.size - 1)", "a mean over 2 ranks, but 1 brings a gradient"),
+    Wrong("31.3", "pieces of equal length in place of those given", "    if comm.rank < servers:",
+          "    pieces = cut([parameters.size], servers)\n    if comm.rank < servers:",
+          "A server updates the piece that it is given"),
     Wrong("31.3", "the whole gradient to every server",
           ["comm.Isend(gradient[piece], dest=s)", "np.empty_like(own)", "sum(boxes)"],
           ["comm.Isend(gradient, dest=s)", "np.empty_like(parameters)", "sum(boxes)[pieces[comm.rank]]"],
@@ -145,7 +142,7 @@ WRONG = [
           "own -= rate * sum", "own = own - rate * sum", "Rank 0 still has the old parameters"),
     Wrong("31.3", "the workers ask the first server only",
           "[comm.Irecv(parameters[piece], source=s) for s, piece in enumerate(pieces)]",
-          "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 96 bytes with tag 0"),
+          "[comm.Irecv(parameters[pieces[0]], source=0)]", "rank 1 sent rank 2 128 bytes with tag 0"),
     Wrong("31.3", "workers counted from 1: right with one server alone",
           "source=servers + i", "source=1 + i", "deadlock"),
 ]

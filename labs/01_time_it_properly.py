@@ -91,8 +91,8 @@ predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 
 
 # %% [markdown]
-# **Explain.** You should see one slow call at the beginning of the first round and none in the
-# second round, because by then the library is warm. If you restart the kernel, the slow call comes
+# **Explain.** You should see that the first round begins with a slow call and the second round does
+# not, because by then the library is warm. If you restart the kernel, the slow call comes
 # back.
 #
 # You might also see single slow calls later on, in either round. They have no connection with the
@@ -177,8 +177,7 @@ check("01.1", sample)
 # ## 2. A device that works while your program goes on
 # A call on a GPU only puts work into a queue (CUDA, NVIDIA's programming interface for GPUs, calls
 # it a *stream*) and returns. The GPU does the work later, while your program goes on, so the call
-# is **asynchronous**. A timer that does not take this into account stops before the work is done,
-# and makes every call look astonishingly fast.
+# is **asynchronous**. A timer that does not take this into account stops before the work is done.
 #
 # To see this without a GPU, we use an emulated device, which is a worker thread that takes pieces
 # of work from a queue in order, as a GPU's stream does. The thread only sleeps instead of
@@ -189,9 +188,9 @@ check("01.1", sample)
 # - `synchronize()` waits until the queue is empty.
 #
 # ### Predict
-# The emulated device needs 2 ms for one piece of work, and putting it into the queue takes about
-# 3 to 100 µs. (On a real GPU, a piece of work is the multiplication of two matrices of 4096 × 4096
-# numbers.) How many milliseconds does a timer around the *call alone* show?
+# The emulated device needs 2 ms for one piece of work. (On a real GPU, a piece of work is the
+# multiplication of two matrices of 4096 × 4096 numbers.) How many milliseconds does a timer around
+# the *call alone* show?
 
 # %%
 predict("01.2", shown_ms=...)  # milliseconds
@@ -422,12 +421,14 @@ print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.
 
 
 # %% [markdown]
-# **Explain.** When all calls of A come before all calls of B, equal work seems to differ by half,
-# because the machine was hotter when B was timed. In pairs, an error of 2 % remains because B is
-# always the later one. With every other pair reversed, the ratio is 1.00.
+# **Explain.** When all calls of A come before all calls of B, B seems to take about one and a half
+# times as long as A, although the work is equal, because the machine was hotter when B was timed.
+# In pairs, an error of 2 % remains because B is always the later one. With every other pair
+# reversed, the ratio is 1.00.
 #
 # The times of A alone are spread far too widely to be quoted. The ratio can be quoted, because both
-# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98.
+# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98. There are as many of
+# one as of the other, so their median is 1.00.
 #
 # ### Measure: two convolutions against one
 # The function `timing.ratio(a, b)` lets two calls take turns in this way, A B, B A, and quotes the

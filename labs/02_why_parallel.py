@@ -123,9 +123,10 @@ lab02.draw_costs(lab02.COSTS, own)
 # **Explain.** Your counts agree with the published ones within 5 %.
 #
 # [GPT-3](https://arxiv.org/abs/2005.14165) (2020) took about 670,000 times the operations of AlexNet (2012). In the same
-# years the peak of one GPU rose about 80 times, from 1.6 teraflop/s (GTX 580) to 125 (V100, with
-# 16-bit numbers). If both runs reached a similar share of the peak, a factor of 670,000 / 80, more
-# than 8,000, remains. It came from **more GPUs**, which also ran for longer.
+# years the *peak* of one GPU, the most operations per second that it can perform, rose about 80
+# times, from 1.6 teraflop/s (GTX 580) to 125 (V100, with 16-bit numbers). If both runs reached a
+# similar share of the peak, a factor of 670,000 / 80, more than 8,000, remains. It came from **more
+# GPUs**, which also ran for longer.
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -228,7 +229,7 @@ print("Days of training:", shown, sep="\n")
 # |---|---|
 # | the parameters | one for each parameter |
 # | their gradients, which the backward pass computes | one for each parameter |
-# | the state of the optimizer, which updates the parameters; Adam keeps averages of each gradient and of its square | two for each parameter |
+# | the state of the optimizer, which updates the parameters; Adam, a common optimizer, keeps averages of each gradient and of its square | two for each parameter |
 # | the activations, which the backward pass needs | **at most** one for each activation of **each** image |
 #
 # Only the activations grow with the batch. The sum is an upper bound, because a framework does not
@@ -297,7 +298,9 @@ for batch, size in kept.items():
 # %% [markdown]
 # **Explain.** You should see 16 bytes for each parameter. Each image takes 6,000 bytes, whatever
 # the batch is: 1,000 inputs and 500 results of the ReLU, with 4 bytes each. PyTorch does not keep
-# what entered the ReLU, because the ReLU's backward pass needs only its result.
+# what entered the ReLU, because the ReLU's backward pass needs only its result. Your count would
+# give 4,040 bytes, because it leaves out the network's input, which PyTorch keeps here. For
+# networks of images the input is small beside the activations.
 
 # %% [markdown]
 # Now we can list which networks do not fit. In the next table, each row is a network and each
@@ -323,9 +326,9 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # step runs, it also needs memory for intermediate results and for the libraries, which our count
 # leaves out.
 #
-# With a batch of 32 both fit. Convolutional networks fit if the batch is small enough, because their
-# *activations* fill the memory. It therefore helps at once to give each device a small batch, which
-# is **data parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
+# With a batch of 32 both fit. Convolutional networks fit if the batch is small enough, because
+# their *activations* fill the memory. It therefore helps at once to give each device a small batch,
+# which is **data parallelism** (labs [30](30_average_gradients.ipynb) to [46](46_three_libraries.ipynb)).
 #
 # GPT-3 does not fit even without an input, because its parameters, gradients and averages alone
 # fill 35 GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model
@@ -335,21 +338,23 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 #
 # ## 4. What could a hundred devices give, at best?
 # In data parallelism every device keeps a whole copy of the model and its own batch, as large as if
-# it were alone, so p devices use p times as many images in a step. Then the devices average their
-# gradients, so that all of them have the same model again. The message for this average has as many
-# values as the model has parameters.
+# it were alone, so p devices use p times as many images in a step. (If they shared one batch, each
+# would compute less, but the message would stay as long.) Then the devices average their gradients,
+# so that all of them have the same model again. The message for this average has as many values as
+# the model has parameters.
 #
 # Suppose that each device has its own *node*, which is a computer with one network interface card
 # (NIC), and that the devices themselves add the gradients. Then each device sends most of its
-# vector once, so that the vectors can be added, and most of the sum once, so that all devices get
-# it. Exactly, each of p NICs sends 2 (p − 1) / p times the bytes of the gradients, and no method
-# lets the busiest NIC send less ([lab 23](23_ring_allreduce.ipynb) shows why, and what changes if switches add). For example,
-# with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150 MB.
+# gradients once, so that they can be added, and most of the sum once, so that all devices get it.
+# With the best methods each of p NICs sends 2 (p − 1) / p times the bytes of the gradients, and no
+# method lets the busiest NIC send less ([lab 23](23_ring_allreduce.ipynb) shows such a method, and what changes if switches
+# add). For example, with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150
+# MB.
 #
-# The NIC can send while the backward pass is still computing the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At best**, a step therefore takes as long as the computation or the communication, whichever
-# is *longer*. For example, if computing takes 0.5 s and communication takes 1 s, four devices need
-# 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up is at most
-# 2.
+# The NIC can send while the backward pass is still computing the gradients of earlier layers ([lab 32](32_buckets_and_overlap.ipynb)). **At best**, a step therefore takes as long as the computation or the communication,
+# whichever is *longer*. For example, if computing takes 0.5 s and communication takes 1 s, four
+# devices need 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up
+# is at most 2.
 #
 # ### Exercise 02.3 · An upper bound
 # `compute` is the number of seconds that one device computes in a step, `gradient` is the number of

@@ -8,7 +8,7 @@
 # them read from the same storage, and because every sample has to reach exactly one of them.
 #
 # In this lab we build the input pipeline of a distributed training job, from the choice of the
-# samples to the batch in memory. We shard a dataset among ranks, read it from tar files as a
+# samples to the batch in memory. We divide a dataset among ranks, read it from tar files as a
 # stream, and let a thread read ahead while the model computes. Finally we predict when the storage,
 # and not the model, determines the speed, on one rank and on many.
 #
@@ -190,13 +190,13 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # <details><summary>Hint 1: name and kind</summary>
 #
 # Use `name, kind = member.name.split(".", 1)`. Keep the name of the current sample and a dict of
-# its parts. When a different name comes, start both again.
+# its parts. When a different name comes, begin a new sample.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Begin with `sample, part = None, {}`. If `name` differs from `sample`, start both again.
-# `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`,
-# `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
+# Begin with `sample, part = None, {}`. If `name` differs from `sample`, set `sample, part = name,
+# {}`. `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`, `if len(part)
+# == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 # %%
@@ -214,9 +214,10 @@ check("15.2", read_shard)
 # %% [markdown]
 # ### Predict
 # Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a separate file,
-# an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar pads each member to whole
-# blocks, and because the label is stored as well. How many times faster is it to read shards of 32
-# images than to read the 32 files?
+# an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar adds a header to each
+# member and pads it to whole blocks, and because the label is a member, too. How many times as fast
+# is it to read a shard of 32 images as to read the 32 files? Count only the storage. The
+# measurement will also contain Python's work.
 
 # %%
 predict("15.2", shards_times_as_fast=...)
@@ -343,13 +344,7 @@ check("15.3", work, take, prefetch)
 # ## How much of the input is exposed?
 # We call the time to read and decode a batch **input**, and the time of the other parts of a step
 # **compute**. The part of the input for which a step still has to wait is called **exposed**. The
-# figure at the top of this lab shows three cases:
-#
-# | | exposed |
-# |---|---|
-# | without prefetch | all of the input |
-# | with prefetch, input shorter than compute | nothing |
-# | with prefetch, input longer than compute | the part of the input that is longer than compute |
+# figure at the top of this lab shows three cases.
 #
 # ### Predict
 # Let compute take 1 unit of time.
@@ -368,7 +363,14 @@ predict("15.4", exposed_at_2=..., exposed_at_half=..., best_input=..., best_gain
 # Write two formulas, of one line each. *(beginner)*
 #
 # * `exposed` computes how long a step waits if input takes `read` seconds and the other parts of
-#   the step take `compute` seconds, with prefetch and without.
+#   the step take `compute` seconds, with prefetch and without:
+#
+#   | | exposed |
+#   |---|---|
+#   | without prefetch | all of the input |
+#   | with prefetch, input shorter than compute | nothing |
+#   | with prefetch, input longer than compute | the part of the input that is longer than compute |
+#
 # * `shard_seconds` computes how long each of `ranks` ranks takes to read `nbytes` bytes if all
 #   begin at the same time. A rank gets at most its own bandwidth, and at most an equal share of the
 #   total bandwidth. An open takes `latency` seconds, and all ranks open at the same time.
@@ -553,13 +555,14 @@ if ranks == 4:
 # %% [markdown]
 # **Explain.** You should see that the rate from the ranks' own disks grows with the number of
 # ranks. The rate from the burst buffer grows until its 4 MB/s are used up, which happens at two
-# ranks. The rate from the shared file system does not grow at all, so with more ranks each rank
+# ranks. The rate from the shared file system hardly grows, so with more ranks each rank
 # gets less.
 #
 # Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
 # because they also decode, and take turns if there are fewer than four cores. The other two ratios
 # can be above 2 and 1. On two cores we measured 3.98, 2.16 and 1.11. There one rank alone took 7 %
-# longer than predicted, probably because it parses its shard between its reads. Where ranks share a
+# longer than predicted, probably because it parses its shard between its reads. Your formula itself
+# gives 2.01 and 1.03, because all ranks open their shards at the same time. Where ranks share a
 # pipe, one of them can parse while another one reads.
 #
 # On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system

@@ -61,6 +61,9 @@ limit = 300  # seconds for one run, and for a cluster job
 # 2. It **performs the allreduce**, which adds up the gradients of all ranks. For this it can use
 #    another library, its *backend*.
 #
+# In the table, *host MPI* is an MPI that reads only the host's memory, and a *build* of Horovod is
+# one that was compiled for certain libraries.
+#
 # | library | reads GPU memory itself | Horovod's build |
 # |---|---|---|
 # | host MPI | no | `host` |
@@ -92,7 +95,8 @@ limit = 300  # seconds for one run, and for a cluster job
 # will be started, or the reason why it cannot run.
 #
 # Host MPI can be MPICH or MVAPICH2, and `make mvapich2` builds the latter. MVAPICH2's variables
-# contain `MV2_ENABLE_AFFINITY=0`, so that Horovod's thread finds a core ([lab 42](42_horovod_mvapich2_gdr.ipynb)).
+# contain `MV2_ENABLE_AFFINITY=0`, so that the background thread in which Horovod negotiates finds a
+# core ([lab 42](42_horovod_mvapich2_gdr.ipynb)).
 
 # %%
 # Which ways can run here?
@@ -113,11 +117,11 @@ for way in lab46.ways():
 # ## 2. The training script
 # What does communication cost? To find out, the script contains two training steps. In the first
 # one, Horovod averages the gradients. The second one is its **control**: the same step with a plain
-# optimizer and its own network, and therefore without communication. If the step takes 25 ms and
+# optimizer and a second network, and therefore without communication. If the step takes 25 ms and
 # its control 20 ms, communication costs 5 ms.
 #
 # All ranks run both steps in turns, so that a disturbance slows a step and its control alike. We
-# measure in two ways:
+# measure two kinds of scaling:
 #
 # - In *[weak scaling](../labs/GLOSSARY.md#weak-scaling)*, each rank has `images` images per step.
 # - In *[strong scaling](../labs/GLOSSARY.md#strong-scaling)*, all ranks together have this number of images.
@@ -381,10 +385,11 @@ if not world.launcher():
     print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)
 
 # %% [markdown]
-# **Explain.** *The library.* Each line with "yes" proves that this library, and no other, performed
-# the allreduces. For host MPI, the timeline does not say which MPI it was, but section 2 printed
-# which MPI started the ranks. The control ran without an error, too. Only its timeline shows that
-# MPI did the work and that the times are not those of Gloo.
+# **Explain.** *The library.* For the watched steps, each line with "yes" proves that this library,
+# and no other, performed the allreduces. The timed steps ran in the same processes, with the same
+# build and variables. For host MPI, the timeline does not say which MPI it was, but section 2
+# printed which MPI started the ranks. The control ran without an error, too. Only its timeline
+# shows that MPI did the work and that the times are not those of Gloo.
 #
 # *The calls.* In the table of the prediction, no two layers become ready in the same millisecond,
 # so one would expect 4 calls per step. With the small network you should see between 2 and 4. It
@@ -588,7 +593,7 @@ for line in lab46.published():
 # ### How long do the bytes take?
 # Whether p ranks add long vectors in a ring or, as MPICH does, by recursive halving and doubling
 # ([lab 24](24_trees_and_halving.ipynb)), each of them sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β
-# seconds on the link, this takes
+# seconds on the link, and no other rank uses this link, this takes
 #
 # $$2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
@@ -731,8 +736,9 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # it.
 #
 # ## Going further (optional): the same script as a batch job
-# This part takes about 4 more minutes, and the jobs run in the meantime. A process can load only one
-# build of Horovod, so each library gets its own job. The batch script is the same for all of them:
+# This part takes about 4 more minutes, and the jobs run in the meantime. A process can load only
+# one build of Horovod, so each library gets its own job. The batch script is the same for all of
+# them:
 #
 #     make submit LAB=46 NODES=2 HOROVOD=host
 #     make submit LAB=46 NODES=2 HOROVOD=mpi       # the site's CUDA-aware MPI, as MVAPICH2-GDR

@@ -145,8 +145,9 @@ check("64.1", column, row)
 # | f | nothing | allreduce |
 # | g | allreduce | nothing |
 #
-# PyTorch does not know about messages between ranks, so you have to define both passes of f and g.
-# A `torch.autograd.Function` does this. The following example multiplies a tensor by a number:
+# PyTorch does not see the messages that we send ourselves, so you have to define both passes of f
+# and g. A `torch.autograd.Function` does this. The following example multiplies a tensor by a
+# number:
 #
 #     class Scale(torch.autograd.Function):
 #         @staticmethod
@@ -225,7 +226,7 @@ check("64.2", f, g)
 # %% [markdown]
 # ## 3. Attention, by heads
 # At each position of a text, a GPT predicts the next token, which in this lab is a character. A GPT
-# is a stack of layers, each of which has an *attention* block and an MLP ([Vaswani et al.,
+# is a stack of *GPT layers*, each of which has an *attention* block and an MLP ([Vaswani et al.,
 # 2017](https://arxiv.org/abs/1706.03762)). In attention, every position uses information from itself and from earlier
 # positions:
 #
@@ -420,8 +421,9 @@ print(
 # unigram baseline), so the GPT learns more than the frequencies of the characters. Without f, the
 # loss falls about as far, and nothing crashes. The plot alone does not reveal the mistake.
 #
-# [Data parallelism](../labs/GLOSSARY.md#data-parallelism) would instead add up the gradients, which are 12 hidden² numbers per layer,
-# regardless of the number of tokens. When does tensor parallelism add up less data?
+# *Which kind of parallelism adds up less data?* [Data parallelism](../labs/GLOSSARY.md#data-parallelism) adds up the gradients, which are
+# 12 hidden² numbers per layer, regardless of the number of tokens. When does tensor parallelism add
+# up less data?
 # <details><summary>Answer</summary>
 #
 # Four allreduces add up 4 · tokens · hidden numbers, where the tokens of a step are positions ·
@@ -511,8 +513,7 @@ check("64.4", step_seconds)
 # %% [markdown]
 # ### Predict
 # Consider a model with 162 billion parameters in 32 layers. It is trained on 64 GPUs with one data
-# rank, so tensor × pipeline = 64. The batch has 32 sequences. With few tensor ranks, the pipeline
-# is long and its bubble is large. Many tensor ranks are spread over several nodes. Which number of
+# rank, so tensor × pipeline = 64. The batch has 32 sequences. Which number of
 # tensor ranks does the cost model make fastest: 2, 4, 8, 16 or 32?
 #
 # Each micro-batch has one sequence, so you can compute the bubble, which is (pipeline − 1) /
@@ -841,7 +842,7 @@ for name, rows in (("one node", one_node), ("several nodes", several_nodes)):
 # | the GPU is busy for | launches take | forward, twice | backward | layer |
 # |---|---|---|---|---|
 # | 12 ms | 3 ms | 3 ms each: GPU | 6 ms: GPU | 12 ms |
-# | 2 ms | 3 ms | 1 ms each: CPU | 1 ms: CPU | 3 ms |
+# | 2 ms | 3 ms | 1 ms each: CPU | 1 ms: both | 3 ms |
 # | 3 ms | 3 ms | 1 ms each: CPU | 1.5 ms: GPU | 3.5 ms |
 #
 # ### Exercise 64.6 · Seconds of a layer (optional)

@@ -3,10 +3,10 @@
 # # 70 Checkpoint and requeue
 #
 # A batch job often ends before its training run does, because its time is up, a node fails, or an
-# urgent job takes its place. Without a checkpoint, all work is lost. With an incomplete checkpoint,
-# the job continues but silently becomes a different training run, and a job that is killed while it
-# writes may lose the checkpoint, too. On many thousands of GPUs, such interruptions happen several
-# times a day.
+# urgent job takes its place. Without a checkpoint, all work is lost. With a checkpoint that lacks a
+# part of the state, the job continues but silently becomes a different training run, and a job that
+# is killed while it writes may lose the checkpoint, too. On many thousands of GPUs, such
+# interruptions happen several times a day.
 #
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
 # let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
@@ -178,7 +178,9 @@ predict.right(
 # - The random states and the position affect the [forward pass](../labs/GLOSSARY.md#forward-pass), so they show in the first loss. So
 #   do rank 0's random states on every rank, because a loss is the mean over all ranks.
 # - The optimizer's state affects the weights, which show one step later.
-# - The schedule shows last, because the rate of the first step is part of the optimizer's state.
+# - The schedule shows in the third loss. The rate of the first step is part of the optimizer's
+#   state, so only the second step has a wrong rate, and the third loss is the first that uses its
+#   weights.
 #
 # No training run crashed, and no last loss looks absurd, so you get no warning that a part was
 # forgotten. Therefore test your own training run. Resume it in a fresh process, as in section 5,
@@ -194,7 +196,7 @@ predict.right(
 #
 # | line | what it does |
 # |---|---|
-# | `file.flush()` | passes Python's buffer to the kernel |
+# | `file.flush()` | passes Python's buffer to the operating system's kernel |
 # | `file.write(content)` | writes all bytes, perhaps only into Python's buffer |
 # | `folder = os.open(path.parent, os.O_RDONLY)` | opens the folder, which stores the *names* of its files |
 # | `os.close(folder)` | closes it, because otherwise every save would leave one more open |
@@ -449,9 +451,10 @@ print(
 # than it is. Therefore time the saves of your own job.
 #
 # ## 5. Asked to stop
-# Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal can
-# come in the middle of a step, when the state is not complete. The lines below therefore only set a
-# flag:
+# Some ends are announced, because Slurm can send a **signal** before it kills a job. A signal
+# interrupts a process, which then runs a function, its *handler*, or ends if it has none. A signal
+# can come in the middle of a step, when the state is not complete. The lines below therefore only
+# set a flag:
 #
 #     heard = []
 #     before = signal.signal(signal.SIGUSR1, lambda number, frame: heard.append(number))
@@ -541,10 +544,10 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # [Slurm's](https://slurm.schedmd.com/sbatch.html) queue under the same number, and later starts again from the first line
 # of its script. The ranks find their checkpoint and continue.
 #
-# Shortly before the job's time is up, Slurm sends **USR1** as a warning, the ranks save, and the
-# script requeues the job. To end a process, Slurm sends **SIGTERM**, which these ranks do not
-# handle, so they die without saving. (SIGKILL follows, 30 s later unless the site sets another
-# `KillWait`.) Four things can end the job:
+# If the script asks for it with `--signal`, Slurm sends **USR1** as a warning shortly before the
+# job's time is up. Then the ranks save, and the script requeues the job. To end a process, Slurm
+# sends **SIGTERM**, which these ranks do not handle, so they die without saving. (SIGKILL follows,
+# 30 s later unless the site sets another `KillWait`.) Four things can end the job:
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|
@@ -568,7 +571,7 @@ print(lab70.script())
 
 # %% [markdown]
 # ### Predict
-# The same training run now runs as a job. The signal comes, as before a preemption, and later the
+# The same training run now runs as a job. USR1 comes in the middle of a step, and later the
 # job starts again. How many steps are done again?
 
 # %%

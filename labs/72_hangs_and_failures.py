@@ -45,7 +45,8 @@ patience = 40  # seconds after which a check calls a program stuck
 # three ranks on this computer, which form a process group of
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) over the [backend](../labs/GLOSSARY.md#backend) [Gloo](https://github.com/pytorch/gloo). It lets the ranks
 # fail, inspects them from outside, and ends them. The rank, the step and the line at fault are
-# drawn from your user name, your computer and `mystery`, so your neighbor gets other faults.
+# drawn from your user name, your computer and `mystery`, so your neighbor usually gets other
+# faults.
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one [epoch](../labs/GLOSSARY.md#epoch) of data-parallel training, in which each rank reads its
@@ -116,7 +117,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # | on the line with | what was broken | how to fix it |
 # |---|---|---|
 # | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk |
-# | `print` | no program reads the log any more, and the pipe is full | give each rank its own log file |
+# | `print` | the log is a pipe, which is full because its reader has stopped | give each rank its own log file |
 # | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
@@ -125,10 +126,10 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #
 # ### Exercise 72.1 · The odd one out
 # Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
-# `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
-# `epoch` no other rank shares, together with that line: `return rank, line`. For example, if five
-# ranks are in lines 5, 12, 9, 12 and 5 of `epoch`, the answer is `(2, 9)`, because rank 2 alone is
-# in line 9. About 3 lines. *(beginner)*
+# `stacks[rank][0]` is the frame of `epoch`. (The printed stacks are the other way round.) A frame
+# has a `.line`. Return the rank whose line of `epoch` no other rank shares, together with that
+# line: `return rank, line`. For example, if five ranks are in lines 5, 12, 9, 12 and 5 of `epoch`,
+# the answer is `(2, 9)`, because rank 2 alone is in line 9. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -214,8 +215,9 @@ check("72.2", mend)
 # [MPI](../labs/GLOSSARY.md#MPI) (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
 # **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
 # one call too many or too few is therefore out of step from that call on, and one that makes two
-# calls in another order is out of step in these two. In the function below, two conditions decide
-# which collectives a rank calls.
+# calls in another order is out of step in these two. In the function below, a batch decides by its
+# [loss](../labs/GLOSSARY.md#loss) and by its list of statistics which collectives a rank calls. (`"right"` is the number of
+# right answers.)
 
 # %%
 def train(batches):
@@ -335,7 +337,7 @@ check("72.3", first_difference)
 # In this part, the ranks agree on each batch of `train`. It takes about 10 more minutes. You can
 # also go on with the next part, "Measure: in the wrong order, and no hang".
 #
-# If all ranks use the same [loss](../labs/GLOSSARY.md#loss) and the same statistics in their conditions, their calls match. For
+# If all ranks use the same loss and the same statistics in their conditions, their calls match. For
 # example, two ranks have different batches, and agree on one that contains the larger loss and all
 # statistics that at least one of them wants, in alphabetical order:
 #
@@ -636,8 +638,9 @@ def average(gradient):
 check("72.7", average)
 
 # %% [markdown]
-# If a rank looked at its own gradient, it would need a second collective to tell the others about a
-# NaN. The sum in `average` tells all ranks without one.
+# If a rank looked at its own gradient, it would have to tell the others about a NaN, with a second
+# collective or with one more number in the tensor. The sum in `average` tells all ranks without
+# either.
 #
 # ### What you take away
 # - For a hang, look at the stacks of all ranks. The rank whose line no other rank shares is the one

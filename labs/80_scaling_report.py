@@ -20,7 +20,7 @@
 # ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](../notebooks/figures/80_study.svg)
 #
 # *A scaling study. The question and the prediction come before the measurement, and every number in
-# the report refers to its records: the 36.1 % is an [efficiency](../labs/GLOSSARY.md#efficiency) of the study below.*
+# the report refers to its records. (The 36.1 % is an example.)*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 01, 23, 50
 
@@ -54,7 +54,7 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 #
 # Our question is in the parameters: up to how many ranks does it pay to share one batch? The number
 # of ranks varies, and the batch stays the same. Our rule says that sharing pays as long as the
-# efficiency ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change `enough`, and the rest of the lab
+# [efficiency](../labs/GLOSSARY.md#efficiency) ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change `enough`, and the rest of the lab
 # follows.
 #
 # By default, all runs use the virtual cluster, a simulator, so 32 GPUs cost nothing. The same cells
@@ -123,7 +123,7 @@ check("80.1", predict_step)
 #   strong scaling is at least `enough`;
 # - `efficiency_strong` and `efficiency_weak`, as fractions of 1, at the largest number of ranks.
 #
-# Take the values of the model, or lower ones if you think that it leaves something out.
+# Take the values of the model, or others if you think that it leaves something out.
 
 # %%
 predicted = {}
@@ -179,8 +179,9 @@ notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
 # run in **rounds**, each of which runs every configuration once.
 #
 # The place in a round can matter, too. For example, the very first run is often slow, because the
-# caches are still cold. To be fair, each configuration takes each place in turn, so the list is
-# rotated by one in each round:
+# caches are still cold. Therefore the list is rotated by one in each round, so that no
+# configuration is always the first. In as many rounds as there are configurations, each takes each
+# place once:
 #
 #     round 0:   A B C
 #     round 1:   B C A
@@ -355,17 +356,16 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # ranks. Your model has no late ranks, which is why it predicted a higher efficiency of weak scaling
 # than was measured. With `jitter = 0` the waiting nearly disappears.
 #
-# Why is `slower` negative in strong scaling? Virtual ranks do not speed one another up. The cause
-# is the run of the single rank, which the jitter slowed down by one percent with this seed. On 32
-# ranks computation is about a third of the step, so one percent of it makes roughly the −0.4 %
-# above.
+# Why is `slower` negative in strong scaling? The cause is the run of the single rank, which the
+# jitter slowed down by one percent with this seed. On 32 ranks computation is about a third of the
+# step, so one percent of it makes roughly the −0.4 % above.
 #
 # All other runs are compared with this **baseline**, and an unlucky baseline changes every
 # efficiency, so measure it with care. In the kit's reference, which is the same study with seed 80,
 # the single rank was a little fast, and `slower` is slightly above zero in strong scaling.
 #
 # The virtual ranks do not model that a real GPU takes longer for each image if it has only a few of
-# them. Then `slower` is positive.
+# them. On real GPUs `slower` can therefore be positive.
 #
 # The cheapest number of ranks is 4, because a single rank pays for the four GPUs of its node and
 # uses one. With more nodes, each step finishes earlier and each epoch costs more.
@@ -387,8 +387,9 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # ## 4. The report
 # You write every number of the report as a name in curly brackets. For example, you type
 # `{ranks_most} reach {efficiency_strong_most}`, and the page shows "32 ranks³ reach 36.1 %⁴". Each
-# small number is a link to the value's formula and records. **A number that you type yourself is
-# refused**, because it would stay when you measure again, and its origin could not be found:
+# small number is a link to the value's formula and records. **A result that you type yourself is
+# refused**, because it would stay when you measure again, and its origin could not be found. Counts
+# of the study may be typed:
 #
 # | in your text | what the checker says |
 # |---|---|
@@ -502,9 +503,9 @@ sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 
 # %% [markdown]
-# **Explain.** Open the page. The last cell prints its path in the kit's folder. Each number leads to
-# a row with its formula, and from there to records with file and line, date, machine, revision and
-# command. With this information another person can measure the same number again.
+# **Explain.** Open the page. The last cell prints its path in the kit's folder. Each number leads
+# to a row with its formula, and from there to records with file and line, date, machine, revision
+# and command. With this information another person can measure the same number again.
 #
 # The text is in `.labkit/report/report.md`. You can edit it, and `make report` checks and renders
 # it. After another measurement, run section 4 again: the words stay, and the numbers are new. (The
@@ -549,8 +550,8 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # report marks such numbers. A laptop has one node, so its cheapest run is also its fastest.
 #
 # Two kinds of counters measure energy, **RAPL** (Running Average Power Limit) for CPUs, which only
-# root may read on Linux since 2020, and **NVML** (NVIDIA Management Library) for NVIDIA's GPUs since
-# Volta. The study reads both on one rank of each node.
+# root may read on Linux since 2020, and **NVML** (NVIDIA Management Library) for NVIDIA's GPUs
+# since Volta. The study reads both on one rank of each node.
 #
 # ## Going further (optional): where deep learning and HPC meet
 # This part takes about 2 more minutes. Nothing in it was measured here.

@@ -209,9 +209,8 @@ check("23.1", reduce_scatter)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# For each `step in range(comm.size - 1)`, call
-# `comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=chunks[…], source=left)`.
-# You need neither a box nor an addition.
+# For each `step in range(comm.size - 1)`, call `comm.Sendrecv(chunks[(comm.rank + 1 - step) %
+# comm.size], dest=right, recvbuf=chunks[…], source=left)`. You need neither a box nor an addition.
 # </details>
 
 
@@ -317,8 +316,10 @@ check("23.3", ring_cost)
 
 # %% [markdown]
 # As long as the ranks do the additions themselves, no allreduce lets the busiest rank send less
-# than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound. Because
-# the ring reaches this bound, they call it *bandwidth optimal*.
+# than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound. In
+# short, p − 1 contributions have to be sent for each value, and then p − 1 ranks have to get the
+# sum. These are 2(p − 1)n bytes in all, and the busiest of p ranks sends at least a p-th part.
+# Because the ring reaches this bound, they call it *bandwidth optimal*.
 #
 # <details><summary>And if the switch adds?</summary>
 #
@@ -333,7 +334,7 @@ check("23.3", ring_cost)
 # Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The points are runs of your ring on up to 64
 # virtual ranks. The second line is your formula. The third line is the formula for a single server,
 # an additional machine, which receives the vectors of all ranks one after the other and then sends
-# the sum to each of them, in 2α + 2pnβ seconds.
+# the sum to each of them, in 2α + 2pnβ seconds if the latencies of its messages overlap.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -347,9 +348,9 @@ plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, 
 
 # %% [markdown]
 # **Explain.** You should see the runs on the line of your formula. The ring's time rises from 0.1 s
-# on 2 ranks and approaches 2nβ = 0.2 s because 2n(p − 1)/p approaches 2n, and from 8 ranks on it
-# grows by only another seventh. The server's time doubles whenever the number of ranks doubles,
-# because its link has to transfer every vector.
+# on 2 ranks to 0.175 s on 8, and approaches 2nβ = 0.2 s, because 2n(p − 1)/p approaches 2n. The
+# server's time doubles whenever the number of ranks doubles, because its link has to transfer every
+# vector.
 #
 # ## Where a ring is the wrong choice
 # These vectors were long, so their size in bytes determined the time. For short vectors the time
@@ -420,7 +421,8 @@ check("23.4", ring_wins_from)
 # are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The left plot shows the time, and
 # the right plot shows the **bus bandwidth**. This is the number of bytes that a ring has to send,
 # 2n(p − 1)/p, divided by the time. Higher is faster, and the ring's curve can rise to at most the
-# 11 GB/s of the links. In both plots the *message size* is n, the length of the whole vector.
+# 11 GB/s of the links. In both plots the axis *message size* shows n, the length of the whole
+# vector, and not of one message.
 #
 # In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, lab 20),
 # which costs two more latencies. As a control, both algorithms also run without rendezvous.
@@ -502,8 +504,8 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 
 # %% [markdown]
 # **Explain.** With four ranks you should see the tree among the fastest at 1 KiB and the ring among
-# the fastest at the largest size. The printed list begins with the size from which the ring is
-# faster on this machine.
+# the fastest at the largest size. The printed list begins with the smallest measured size at
+# which the ring is faster on this machine.
 #
 # With two ranks both algorithms take two steps, and the ring sends halves. On two CPU cores, where
 # we recorded this measurement, the ring took 18 ms for 64 MiB and the tree 33 ms. For 1 KiB the

@@ -14,7 +14,8 @@
 #
 # **After this lab you can** (1) write a synchronous parameter server and split it over several
 # servers, (2) say how many bytes its busiest link transfers, compared with those of a ring, and (3)
-# explain a published hot spot from a table of layers.
+# explain a published *hot spot*, a server whose link is far busier than the others, from a table of
+# layers.
 #
 # ![Left, four workers exchange whole vectors with one server. Center, four workers exchange half vectors with each of two servers. Right, four ranks form a ring](31_servers.svg)
 #
@@ -452,8 +453,6 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=names)
 #   do, as in a ring. Both give every worker the same mean.
 # - A ring sends less than 2 vectors through any link in each direction, however many workers there
 #   are, and it needs no extra machines.
-# - An asynchronous server does not wait for all workers, but it applies gradients that were
-#   computed with old parameters. (This lab has not shown it.)
 # - Lab 32 hides communication behind the backward pass, and in lab 33 each rank communicates only
 #   with its neighbors.
 #

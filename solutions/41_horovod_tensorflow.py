@@ -217,8 +217,9 @@ check("41.1", begin, my_part)
 # wait forever. `optimizer.build(net.trainable_variables)` creates the missing variables, and does
 # not change an optimizer that already has them.
 #
-# Plain SGD, which we train with below, has no momentum, so it has 2 variables before and after. Your
-# function should serve every optimizer, whether rank 0 has read a file or not. 3 lines. *(beginner)*
+# Plain SGD, which we train with below, has no momentum, so it has 2 variables before and after.
+# Your function should serve every optimizer, whether rank 0 has read a file or not. 3 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -369,8 +370,8 @@ check("41.4", fit)
 
 # %% [markdown]
 # ## Put together
-# Do both styles compute what one process computes? We train the same network four times on the same
-# images:
+# Do both styles compute what one process computes? We train networks of the same shape four times
+# on the same images. Networks are *different* if their weights are:
 #
 # | run | ranks begin with | made equal by |
 # |---|---|---|
@@ -379,7 +380,8 @@ check("41.4", fit)
 # | *fit* | different networks | `begin_equal`, which we call before `fit` |
 # | *fit, callback alone* | different networks | the callback, *after the first step* |
 #
-# The callback comes late because the optimizer has created all its variables only then.
+# The callback waits for the first step, because only then has the optimizer created all its
+# variables.
 #
 # Then rank 0 saves the network of the third run, as in lab 40:
 #
@@ -387,9 +389,8 @@ check("41.4", fit)
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
 # You compiled the network with a `DistributedOptimizer`, which wraps your SGD. The file contains
-# only your SGD, without the wrapper, so that a machine without Horovod can read it. An optimizer
-# without the wrapper applies the gradients of its own rank. Two functions read the file and return
-# a network that can be trained:
+# only your SGD, without the wrapper, so that a machine without Horovod can read it. Two functions
+# read the file and return a network that can be trained:
 #
 # | function | the optimizer that it returns |
 # |---|---|
@@ -534,10 +535,11 @@ plots.loss(
 )
 
 # %% [markdown]
-# You should see three curves on top of each other. The fourth begins near them, because the mean loss
-# of several random networks is about that of one, and is then above them. The ranks of the third
-# run also began with different networks, but called `begin_equal` before `fit`. Therefore do the
-# same when you train with `fit`.
+# You should see three curves on top of each other. The fourth begins near them, because the mean
+# loss of several random networks is about that of one, and is then above them. The ranks of the
+# third run also began with different networks, but called `begin_equal` before `fit`. Therefore
+# call it when you train with `fit`, with the optimizer that you compile, so that its momentum is
+# sent, too.
 #
 # Does one wrong step matter?
 # <details><summary>Answer</summary>
@@ -691,8 +693,8 @@ lab41.draw_rates(times, network, images, workers, crowd)
 #
 # ## Going further (optional): on several nodes
 # This part takes about 2 more minutes. `make scaling LAB=41 NODES=1,2,4` submits this lab once for
-# each number of nodes, and `make scaling LAB=41` shows the table when the jobs have ended. Without a
-# cluster, `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and
+# each number of nodes, and `make scaling LAB=41` shows the table when the jobs have ended. Without
+# a cluster, `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and
 # cannot be faster than one node.
 #
 # The next cell prints a row for each run of your most recent job, or of the kit's reference.

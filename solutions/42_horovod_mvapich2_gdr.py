@@ -12,8 +12,8 @@
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
 # thread level Horovod was granted, which library performed the allreduce, and whether Horovod
-# passed it the gradients in GPU memory or in host memory. All four programs run on a laptop, where
-# some have only one possible answer, and you use the same ones on a cluster.
+# passed it the gradients in GPU memory or in host memory. The functions that we write also run on a
+# laptop, where some have only one possible answer.
 #
 # Along the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts
 # (about 12 minutes more) write the command for MVAPICH2's own launcher, `mpirun_rsh` (10 minutes),
@@ -171,7 +171,8 @@ check("42.1", which_mpi)
 # rank may run only on the rank's cores. MVAPICH2 is built for one kind of network, which its
 # documentation calls a *channel*. With `ch3:mrail`, the channel for InfiniBand, the level follows a
 # simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE, and every other rank
-# gets MULTIPLE.** By default it binds each rank to one core. Two variables change this:
+# gets MULTIPLE.** By default it binds each rank to one core. Among others, two variables change
+# this (a rank's *affinity* is the set of cores to which it is bound):
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
 #   MULTIPLE, also where the launcher or Slurm has bound the ranks.
@@ -200,9 +201,9 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # ranks on one node. Your prediction is compared with the reference, because `ch3:mrail` has to be
 # built for InfiniBand.
 #
-# The column `level` is the thread level that Horovod got. For example, the reference's row `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that
-# Horovod over MPICH requested SINGLE and got it. In the rows for `ch3:mrail`, `less` stands for any
-# level below MULTIPLE.
+# The column `level` is the thread level that Horovod got. For example, the reference's row `MPICH
+# 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that Horovod over MPICH requested SINGLE and
+# got it. In the rows for `ch3:mrail`, `less` stands for any level below MULTIPLE.
 
 # %%
 columns = ["mpi", "channel", "setting", "level"]
@@ -218,9 +219,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
 # gets MULTIPLE.
 #
-# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses
-# another channel, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A laptop
-# without problems therefore proves nothing for the cluster.
+# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
+# channel, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A
+# laptop without problems therefore proves nothing for the cluster.
 #
 # In a program of your own, call `hvd.mpi_threads_supported()` after `hvd.init()`. It is True only
 # if the level is MULTIPLE.
@@ -285,8 +286,8 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 #
 # The second, `command(…)`, returns the command above for srun, for any job. A Python program passes
 # a command to the operating system **as a list of strings**. Whatever stands between two spaces is
-# one string, so `-n 8` is two strings and `--nodes=2` is one. For example, `mpiexec`, the launcher
-# for one machine without Slurm, starts 8 ranks with 14 cores each by
+# one string, so `-n 8` is two strings and `--nodes=2` is one. For example, `mpiexec`, which we use
+# on one machine without Slurm, starts 8 ranks with 14 cores each by
 #
 #     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
 #
@@ -357,10 +358,10 @@ check("42.2", variables, command)
 # | column | what it shows | if the command is right |
 # |---|---|---|
 # | rank, host | the rank, and its node | every rank occurs exactly once |
-# | cores | how many cores the rank may use | the requested number, here 1 (on a tabletop cluster more, because its nodes do not bind ranks) |
+# | cores | how many cores the rank may use | the requested number, here only 1 (on a tabletop cluster more, because its nodes do not bind ranks) |
 # | mpi | its MPI library | one of those that the first cell of this lab named |
 # | level | the thread level that this library provides if MULTIPLE is requested, as by Horovod | MULTIPLE |
-# | staged | was the gradient copied from the GPU to host memory first? | False without a GPU, and on GPUs with MVAPICH2-GDR and `MV2_USE_CUDA=1` |
+# | staged | was the gradient copied from the GPU to host memory first? | False; True only if the gradient is on a GPU and MPI cannot read GPU memory |
 # | MB/s | bytes of the gradient, divided by the seconds of its allreduce | no fixed value; ranks on two nodes cannot exceed the bandwidth of their network |
 
 # %%
@@ -372,8 +373,8 @@ else:
 # %% [markdown]
 # **Explain.** If `rank`, `cores` and `level` are as this table says, the command has started what
 # it should. With fewer cores than requested, Horovod's thread and the data loaders of a rank would
-# share a core. If the ranks do not find each other, for example without `--mpi=pmi2`, you get an
-# error instead of a table.
+# share a core. If the ranks do not find each other, for example without `--mpi=pmi2`, this program
+# stops with an error. Your own script might run on, as several separate jobs.
 #
 # On a cluster, `level` tells you whether your variables have worked. What would you check first if
 # it were SINGLE there, with MVAPICH2 and its channel `ch3:mrail`?
@@ -640,7 +641,8 @@ for library in libraries.values():
 # NIC reads data from the GPU itself only up to `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes), and
 # writes data there up to `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072). Between nodes, longer messages
 # are sent in chunks through host memory, the second path in the figure at the top. Lab 27 measures
-# such paths.
+# such paths. A name with `NCCL_` does not exclude host memory, either: NCCL's path SHM uses it (lab
+# 43).
 # </details>
 
 # %% [markdown]

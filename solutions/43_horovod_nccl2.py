@@ -19,9 +19,8 @@
 #
 # ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](43_ring.svg)
 #
-# *NCCL's ring over four A100 GPUs that are connected in pairs. Two of its four connections use
-# NVLink (P2P), and the other two copy through the host's memory (SHM). You will find exactly this
-# in a log below.*
+# *NCCL's ring over four A100 GPUs that are connected in pairs. You will find the paths of its four
+# connections in a log below.*
 #
 # Needs: horovod, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 40
 
@@ -62,17 +61,18 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 #
 #     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
 #
-# A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00, **rank** 3
-# sends to rank 4, and `[receive]` says that the receiving rank wrote the line. The brackets after a
-# rank contain its GPU (in older versions its PCI bus). The text after `via` is the path. In
-# `NET/IBext_v8/0`, the 0 is the number of the NIC, a network interface card:
+# A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00 (the number
+# after the slash does not matter here), **rank** 3 sends to rank 4, and `[receive]` says that the
+# receiving rank wrote the line. The brackets after a rank contain its GPU (in older versions its
+# PCI bus). The text after `via` is the path. In `NET/IBext_v8/0`, the 0 is the number of the NIC, a
+# network interface card:
 #
 # | after `via` | path |
 # |---|---|
 # | `P2P/…` | peer to peer, directly from GPU to GPU, over NVLink or PCIe (`nvidia-smi topo -m` tells which) |
 # | `SHM/…` | two copies through the host's memory (in older versions `direct shared memory`) |
 # | `NET/IB…` | a NIC for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
-# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads and writes the GPU's memory |
+# | `NET/IB…/GDRDMA` | GPUDirect RDMA (remote direct memory access): the NIC itself reads and writes the GPU's memory |
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
@@ -117,7 +117,7 @@ for job, name in lab43.FIVE_JOBS.items():
 # The answer is `{(3, 4): {"NET+GDRDMA"}, (6, 7): {"P2P", "SHM"}}`. The ranks are integers, and the
 # pair from 6 to 7 has two kinds, because its channels use different paths.
 #
-# The beginning of `connections` is in the cell. It finds these lines in logs of any version and
+# The beginning of `connections` is in the cell. It finds these lines in all logs of the kit and
 # extracts three strings from each. For the sample line they are `"3"`, `"4"` and
 # `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set of its
 # pair. Older logs say `direct shared memory` instead of SHM, and `/Shared` can follow at the end
@@ -248,8 +248,9 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # ### Exercise 43.2 · What is wrong?
 # In lab 40 each rank took a GPU by its local rank. Now you check a whole job. The argument `job` is
 # a list with one tuple (host, GPU, visible GPUs) per rank, where GPUs are numbered within their
-# node. For example, in the job `[("node1", 0, [0]), ("node1", 1, [1])]` each rank has its own GPU,
-# but sees only that one, so the answer is "peers hidden".
+# node and the visible GPUs are those that the rank may open. For example, in the job `[("node1", 0,
+# [0]), ("node1", 1, [1])]` each rank has its own GPU, but sees only that one, so the answer is
+# "peers hidden".
 #
 # Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
 # same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
@@ -290,9 +291,9 @@ check("43.2", trouble)
 #
 # | variable | operations for which it names the library |
 # |---|---|
-# | `HOROVOD_GPU_OPERATIONS` | all five operations |
+# | `HOROVOD_GPU_OPERATIONS` | all five collectives |
 # | `HOROVOD_GPU_ALLREDUCE` | only allreduce |
-# | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | only this operation |
+# | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | only this collective |
 #
 # Each of them is `NCCL` or `MPI`. An operation without a library silently goes through the host's
 # memory. Here are four examples, without the `HOROVOD_` before each name:

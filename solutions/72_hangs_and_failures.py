@@ -43,7 +43,8 @@ patience = 40  # seconds after which a check calls a program stuck
 # three ranks on this computer, which form a process group of
 # [`torch.distributed`](@pytorch_distributed) over the backend [Gloo](@gloo). It lets the ranks
 # fail, inspects them from outside, and ends them. The rank, the step and the line at fault are
-# drawn from your user name, your computer and `mystery`, so your neighbor gets other faults.
+# drawn from your user name, your computer and `mystery`, so your neighbor usually gets other
+# faults.
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one epoch of data-parallel training, in which each rank reads its
@@ -114,7 +115,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # | on the line with | what was broken | how to fix it |
 # |---|---|---|
 # | `read_bytes` | the disk or the network file system does not answer | read from a copy on a local disk |
-# | `print` | no program reads the log any more, and the pipe is full | give each rank its own log file |
+# | `print` | the log is a pipe, which is full because its reader has stopped | give each rank its own log file |
 # | `flock` | another program holds the lock, perhaps a job that has died | write one file per rank |
 # | `dist.barrier` | this rank's shard is shorter, so it finished earlier | let all ranks stop after the shortest shard |
 #
@@ -123,10 +124,10 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 #
 # ### Exercise 72.1 · The odd one out
 # Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
-# `stacks[rank][0]` is the frame of `epoch`. A frame has a `.line`. Return the rank whose line of
-# `epoch` no other rank shares, together with that line: `return rank, line`. For example, if five
-# ranks are in lines 5, 12, 9, 12 and 5 of `epoch`, the answer is `(2, 9)`, because rank 2 alone is
-# in line 9. About 3 lines. *(beginner)*
+# `stacks[rank][0]` is the frame of `epoch`. (The printed stacks are the other way round.) A frame
+# has a `.line`. Return the rank whose line of `epoch` no other rank shares, together with that
+# line: `return rank, line`. For example, if five ranks are in lines 5, 12, 9, 12 and 5 of `epoch`,
+# the answer is `(2, 9)`, because rank 2 alone is in line 9. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -217,8 +218,9 @@ check("72.2", mend)
 # MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
 # **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
 # one call too many or too few is therefore out of step from that call on, and one that makes two
-# calls in another order is out of step in these two. In the function below, two conditions decide
-# which collectives a rank calls.
+# calls in another order is out of step in these two. In the function below, a batch decides by its
+# loss and by its list of statistics which collectives a rank calls. (`"right"` is the number of
+# right answers.)
 
 
 # %%
@@ -652,8 +654,9 @@ def average(gradient):
 check("72.7", average)
 
 # %% [markdown]
-# If a rank looked at its own gradient, it would need a second collective to tell the others about a
-# NaN. The sum in `average` tells all ranks without one.
+# If a rank looked at its own gradient, it would have to tell the others about a NaN, with a second
+# collective or with one more number in the tensor. The sum in `average` tells all ranks without
+# either.
 #
 # ### What you take away
 # - For a hang, look at the stacks of all ranks. The rank whose line no other rank shares is the one

@@ -194,9 +194,9 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Begin with `sample, part = None, {}`. If `name` differs from `sample`, set `sample, part = name,
-# {}`. `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside this `if`, `if len(part)
-# == 2:` yield `part["jpg"], int(part["cls"])`.
+# Begin with `sample, part = None, {}`. If `name` differs from `sample`, set
+# `sample, part = name, {}`. `if kind in ("jpg", "cls"):` set `part[kind] = …read()`, and inside
+# this `if`, `if len(part) == 2:` yield `part["jpg"], int(part["cls"])`.
 # </details>
 
 # %%

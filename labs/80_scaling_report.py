@@ -389,7 +389,7 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # `{ranks_most} reach {efficiency_strong_most}`, and the page shows "32 ranks³ reach 36.1 %⁴". Each
 # small number is a link to the value's formula and records. **A result that you type yourself is
 # refused**, because it would stay when you measure again, and its origin could not be found. Counts
-# of the study may be typed:
+# of the study may be typed. Examples:
 #
 # | in your text | what the checker says |
 # |---|---|

@@ -441,9 +441,10 @@ title = f"{many} nodes of the model k80_edr: a tree for short vectors, a ring fo
 plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=title)
 
 # %% [markdown]
-# **Explain.** For shorter vectors the tree is faster, and for longer vectors the ring. Without
-# rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts for nearly the same α
-# and β (568 kB). With rendezvous the plotted curves cross later, between 1 and 3 MB.
+# **Explain.** Of the plotted sizes, the tree is faster at the smaller ones, and the ring at the
+# larger ones. Without rendezvous the curves cross between 0.3 and 1 MB, as your formula predicts
+# for nearly the same α and β (568 kB). With rendezvous the plotted curves cross later, between 1
+# and 3 MB.
 #
 # Each curve also separates from its control at some size. Why does it, and why do the ring and the
 # tree do so at different sizes?

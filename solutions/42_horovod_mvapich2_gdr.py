@@ -641,7 +641,7 @@ for library in libraries.values():
 # NIC reads data from the GPU itself only up to `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes), and
 # writes data there up to `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072). Between nodes, longer messages
 # are sent in chunks through host memory, the second path in the figure at the top. Lab 27 measures
-# such paths. A name with `NCCL_` does not exclude host memory, either: NCCL's path SHM uses it (lab
+# such paths. A name with `NCCL_` does not exclude host memory, either, because NCCL's path SHM uses it (lab
 # 43).
 # </details>
 

@@ -99,8 +99,8 @@ class CallLog(PassOn):
     requests.
 
     calls: the names of the calls, in order. requests: of calls that only start, as MPI.Requests.
-    computed: an entry for each piece of arithmetic with an array of `watch`. written:
-    for each assignment to it, to its slices and to arrays made like it.
+    computed: an entry for each piece of arithmetic with an array of `watch`. written: for each
+    assignment to it, to its slices and to arrays made like it.
     """
 
     STARTING = (
@@ -147,7 +147,8 @@ class CallLog(PassOn):
     def expect_waited(self) -> None:
         """Fail if no Wait or Test has ended a request."""
         left = next((request.call for request in self.requests if request), "")
-        expect(not left, f"comm.{left} only starts, and nobody waits for its end: call Wait.")
+        said = f"comm.{left} only starts, and its request is never waited for: call Wait."
+        expect(not left, said)
 
 
 class ArraysOnly(CallLog):

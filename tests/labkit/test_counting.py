@@ -18,7 +18,7 @@ def _refusals(comm):
         (lambda: by_arrays_alone(comm, lambda arrays: arrays.Bcast(1)), "build it from comm.Send"),
         (
             lambda: by_arrays_alone(comm, lambda arrays: arrays.Irecv(np.empty(1), source=0)),
-            "Irecv only starts, and nobody waits",
+            "Irecv only starts, and its request",
         ),
         (lambda: CallLog(comm).Send(np.ones(1), dest=-1), NOBODY),
         (lambda: CallLog(comm).Sendrecv(np.ones(1), 0, 0, np.ones(1), -1), NOBODY),

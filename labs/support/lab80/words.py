@@ -51,7 +51,8 @@ _NUMBER = re.compile(
 )
 _BEFORE = re.compile(rf"([\w+\-−–/*^×·.,~≈=<>]|\bminus |[-−–/*×·÷] )({MARK})")
 _BEHIND = re.compile(
-    rf"({MARK})([\w%/^*×·]|\s(?:{_UNITS}|ranks?|GPUs?|nodes?|steps?|rounds?|cores?)(?!\w)|\s[/*×·÷^])"
+    rf"({MARK})([\w%/^*×·]"
+    rf"|\s(?:{_UNITS}|ranks?|GPUs?|nodes?|steps?|rounds?|cores?)(?!\w)|\s[/*×·÷^])"
 )
 
 

@@ -115,7 +115,7 @@ WRONG = [
     Wrong("30.2", "float64 weights, which no float32 image can meet", "to_vector(net.parameters())",
           "to_vector(net.parameters()).astype(np.float64)", "0.weight is now float64"),
     Wrong("30.2", "never waited for", BCAST, "comm.Ibcast(weights, root=0)",
-          "comm.Ibcast only starts, and nobody waits for its end"),
+          "comm.Ibcast only starts, and its request is never waited for"),
     Wrong("30.2", "the last rank's weights", "root=0", "root=comm.size - 1", "It is what rank 1 drew"),
     Wrong("30.2", "messages to the lab's number of ranks, not to those of comm", BCAST, """\
 if comm.rank == 0:
@@ -135,7 +135,7 @@ if comm.rank == 0:
     comm.Allreduce(own.astype(np.float64), total)
     from_vector(total / comm.size, gradients)""", "is right, but float64"),
     Wrong("30.3", "never waited for", "comm.Allreduce(own, total)", "comm.Iallreduce(own, total)",
-          "comm.Iallreduce only starts, and nobody waits for its end"),
+          "comm.Iallreduce only starts, and its request is never waited for"),
     Wrong("30.3", "divided, but nothing was sent", ALLREDUCE,
           "    from_vector(own / comm.size, gradients)", "own gradient, divided by comm.size"),
     Wrong("30.3", "the mean goes into the weights", "from_vector(total / comm.size, gradients)",

@@ -55,7 +55,7 @@ WRONG = [
     Wrong("64.2", "never waited for", _COPY_BACK,
           "        total = torch.zeros_like(gradient)\n"
           "        Copy.sent = ctx.comm.Iallreduce(gradient.contiguous(), total), gradient, total\n"
-          "        return total, None", "request of comm.Iallreduce waited for"),
+          "        return total, None", "comm.Iallreduce only starts"),
     Wrong("64.2", "the last comm, of all calls", [_COPY, _COPY_BACK],
           ["        Copy.comm = comm\n        return 1 * tensor",
            "        return added(Copy.comm, gradient), None"], "f's backward pass used another call's"),

@@ -26,11 +26,11 @@ WRONG = [
     Wrong("14.1", "the largest number of a tensor is looked at",
           FINITE, "torch.isfinite(gradient.max()) for gradient in true", "and yet a weight changed"),
     Wrong("14.1", "only the first tensor is looked at", FINITE, FINITE + "[:1]", "is inf, and yet"),
-    Wrong("14.1", "never below 1", '["scale"] / 2, good', '["scale"] // 2, good', "it may go below 1"),
+    Wrong("14.1", "never below 1", '["scale"] / 2, good', '["scale"] // 2, good', "also below 1"),
     Wrong("14.1", "a sum in float16 is looked at",
           FINITE, "torch.isfinite(gradient.sum()) for gradient in gradients", "A sum of them is not"),
-    Wrong("14.1", "patience is the check's", "== patience", "== 3", "after 2, 4 and 6"),
-    Wrong("14.1", "never counted afresh", "* 2, good=0", "* 2", "after 2, 4 and 6"),
+    Wrong("14.1", "patience is the check's", "== patience", "== 3", "good steps in a row"),
+    Wrong("14.1", "never counted afresh", "* 2, good=0", "* 2", "good steps in a row"),
     Wrong("14.1", "the rate is the check's",
           "rate * gradient", "8 * gradient", "the weights, 1 at the start"),
     Wrong("14.1", "overwritten", "weight -= rate", "weight[:] = -rate", "the weights, 1 at the start"),
@@ -38,6 +38,9 @@ WRONG = [
           "for weight, gradient in zip(weights, true, strict=True):\n        weight -= rate * gradient",
           "for number, gradient in enumerate(true):\n        "
           "weights[number] = weights[number] - rate * gradient", "Change it in place"),
+    Wrong("14.1", "halved for each bad gradient", '["scale"] / 2,',
+          '["scale"] / 2 ** sum(not torch.isfinite(gradient).all() for gradient in gradients),',
+          "for several bad gradients"),
     Wrong("14.1", "clipped", "-= rate * gradient", "-= (rate * gradient).clamp(-1, 1)", "gradient of 60,000"),
     Wrong("14.1", "a bad step does not break the row", "/ 2, good=0", "/ 2", "counted from 0 again"),
     Wrong("14.2", "the labels of the first batch in each step", "F.cross_entropy(logits.float(), labels)",
@@ -105,6 +108,12 @@ part = net[start : start + length]
         x = checkpoint(lambda h: part(h), x, use_reentrant=False)""", "did not run the same layers"),
     Wrong("14.4", "the length is rounded down",
           "-(-len(net) // segments)", "len(net) // segments", "4 layers long"),
+    Wrong("14.4", "one layer more, even where all segments are equally long",
+          "-(-len(net) // segments)", "len(net) // segments + 1", "at most 3"),
+    Wrong("14.4", "all that remains in the last segment",
+          ["-(-len(net) // segments)", "range(0, len(net), length)", "start + length]"],
+          ["len(net) // segments", "range(0, segments * length, length)",
+           "start + length if start < (segments - 1) * length else None]"], "at most 3"),
     Wrong("14.4", "nothing returned", "return x", "pass", "Does the function return x"),
     Wrong("14.4", "PyTorch's own cut, which keeps the last segment", [
           "    for start in range(0, len(net), length):\n        " + CHECKPOINT + "\n"],
@@ -146,6 +155,11 @@ RIGHT = [
 """, """    parts = [torch.nn.Sequential(*list(net)[i : i + length]) for i in range(0, len(net), length)]
     for part in parts:
         x = checkpoint(part, x, use_reentrant=False)
+"""),
+    Right("14.4", "segments that differ by one layer at most", """    for start in range(0, len(net), length):
+        x = checkpoint(net[start : start + length], x, use_reentrant=False)
+""", """    for part in np.array_split(np.arange(len(net)), segments):
+        x = checkpoint(net[part[0] : part[-1] + 1], x, use_reentrant=False)
 """),
     Right("14.4", "the length by ceil", "-(-len(net) // segments)", "int(np.ceil(len(net) / segments))"),
 ]

@@ -8,7 +8,9 @@ import pytest
 import verdict
 from labkit.errors import LabError
 from verdict.__main__ import main
-from verdict.judge import EXPECTED, FASTER, NONE, SLOWER
+from verdict.hardware import Hardware, Link
+from verdict.judge import EXPECTED, FASTER, NONE, SLOWER, expect
+from verdict.readings import Reading
 
 HEAD = "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
 PINGPONG = """\
@@ -37,6 +39,30 @@ def table(bus: float, ranks: int = 8, more: str = "") -> str:
 def one(text: str, **typed: str) -> verdict.report.Verdict:
     (found,) = verdict.verdicts(text, **typed)
     return found
+
+
+@pytest.mark.parametrize(
+    ("test", "ranks", "nodes", "cards", "ring", "best"),
+    [
+        # The best allreduce reduces inside a node first: a card takes n / cards bytes.
+        ("allreduce", 16, 2, 8, 8, 8 * 2 * 15 / 16),
+        # Into a node come (m - 1) / m of the array.
+        ("allgather", 24, 3, 8, 8, 8 * 23 / 24 * 3 / 2),
+        ("reduce_scatter", 16, 2, 4, 4, 4 * 15 / 16 * 2),
+        # 8 of the 15 messages of a rank leave its node.
+        ("alltoall", 16, 2, 8, 15 / 8, 15 / 8),
+        ("alltoall", 16, 2, 4, 15 / 16, 15 / 16),
+        ("broadcast", 16, 2, 4, 4, 4),
+        ("sendrecv", 16, 2, 8, 1, 8),
+        ("bidirectional", 2, 2, 1, 2, 2),
+        ("allreduce", 2, 2, 4, 1, 4),  # a rank takes the card next to it, but could take all
+    ],
+)
+def test_bus_bandwidth_through_the_cards_of_nodes(test, ranks, nodes, cards, ring, best):
+    hardware = Hardware(nodes, card=Link(100.0, 90.0, "typed", {}), cards=cards)
+    found = expect(Reading("nccl-tests", test), hardware, ranks)
+    assert (found.bound, found.reached) == pytest.approx((100 * ring, 90 * ring))
+    assert found.most == pytest.approx(100 * best)
 
 
 @pytest.mark.parametrize(

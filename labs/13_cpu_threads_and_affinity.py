@@ -24,7 +24,7 @@
 # images, but they have to add up their [gradients](../labs/GLOSSARY.md#gradient) ([allreduce](../labs/GLOSSARY.md#allreduce)). The lengths are chosen, not
 # measured.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 45 · Level: intermediate · Before: 10, 20
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 10, 20
 
 # %%
 import os
@@ -62,12 +62,13 @@ print("Usable cores:", lab13.usable())
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
 # The ranks of a node partition its usable `cores`. The number of a rank on its node is its **local
-# rank**, from 0 to `local_size` - 1. Give each rank a part of the cores in ascending order, because
-# cores with neighboring numbers mostly share a cache and a memory. There are at least as many cores
-# as ranks. 4 lines. *(beginner)*
+# rank**, from 0 to `local_size` - 1. Return a rank's part of the cores, as a list. There are at
+# least as many cores as ranks. 4 lines. *(beginner)*
 #
 # * The parts do not overlap, every core belongs to one of them, and their sizes differ by at most
 #   one core.
+# * Sort the cores. Rank 0 gets the first ones, rank 1 the next, and so on, because cores with
+#   neighboring numbers often share a cache and a memory.
 # * The numbers of the cores may begin anywhere and may have gaps.
 #
 # For example, cores 8, 9, 10 and 12 can be partitioned among 3 ranks as [8], [9], [10, 12].
@@ -162,10 +163,11 @@ def add_up(comm, net):
 # Write a step that leaves in `.grad` the gradient of the mean [loss](../labs/GLOSSARY.md#loss) over the *whole* batch, on every
 # rank. The weights do not change. 3 lines. *(intermediate)*
 #
-# * `.grad` still contains the gradient of the previous step, and `net.zero_grad()` clears it.
+# * `.grad` still contains the gradient of the previous step (`None` before the first one), and
+#   `net.zero_grad()` clears it.
 # * The parts of a batch may have different sizes, so the mean of the ranks' means would be wrong.
-#   Each rank therefore takes the *sum* of the losses of its images (`reduction="sum"`) and divides
-#   it by `batch`, the number of images of all ranks.
+#   Each rank, which has at least one image, therefore takes the *sum* of the losses of its images
+#   (`reduction="sum"`) and divides it by `batch`, the number of images of all ranks.
 # * The sum of the ranks' gradients is then the right result, and `add_up(comm, net)` computes it.
 #
 # For example, let two ranks have the losses 1, 2, 3 and 6, where the first three belong to rank 0.
@@ -190,8 +192,8 @@ def step(comm, net, images, labels, batch):
 
 # %%
 # Asked: The gradient of 7 images is right on one rank, and that of 10 on each
-# of 2, 3 and 4 virtual ranks (threads that stand for ranks); a rank computes
-# only with its own images.
+# of 2, 3 and 4 virtual ranks (threads that stand for ranks), whose parts all
+# differ in size; a rank computes only with its own images.
 check("13.2", step)
 
 # %% [markdown]
@@ -206,9 +208,6 @@ check("13.2", step)
 # | 1 × 1, 1 × 2, 1 × 4 | one process with more and more threads, for Amdahl's law |
 # | 4 × 2 | the control: twice as many threads as cores |
 #
-# The result, `grids[policy][processes, threads]`, is the time of the whole step and that of its
-# allreduce.
-#
 # A thread without work can wait in two ways. If it waits *actively*, it keeps checking for work and
 # occupies its core. If it waits *passively*, it sleeps, leaves the core to others, and must be
 # woken up. We measure all combinations with both (`policy`).
@@ -216,6 +215,9 @@ check("13.2", step)
 # The environment variable `OMP_WAIT_POLICY` selects how threads wait. The library OpenMP, to which
 # PyTorch's threads belong, reads it when a process starts. `launch.run` sets the variable here,
 # while under a [launcher](../labs/GLOSSARY.md#launcher) such as `srun` you set it yourself.
+#
+# The result, `grids[policy][processes, threads]`, is the time of the whole step and that of its
+# allreduce.
 
 # %%
 # About a minute: each way of waiting, each combination.
@@ -254,8 +256,8 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # %% [markdown]
 # ### Predict
 # How many times the training [throughput](../labs/GLOSSARY.md#throughput) of one process, in images per second, do p processes reach
-# on the same n cores? Take the numbers from the last output, which is for threads that wait
-# passively.
+# on the same n cores? Take the numbers from the last output, whose first lines say how the threads
+# waited.
 #
 # - One process takes `serial + parallel / n`, by Amdahl's law.
 # - Suppose that p processes divide the serial part as well, so that they take
@@ -341,7 +343,8 @@ else:
 #
 # * A gain that remains with active waiting is not caused by the time that waking up takes.
 # * With two cores the law is not tested, because a line fits any two points.
-# * Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
+# * Lines that say "do not quote" were disturbed, mostly by other programs on the cores. A negative
+#   serial part, or one process that is faster than "ideal", mostly has the same cause.
 #
 # Now compare the control, with twice as many threads as cores, in the two plots. It is usually
 # slower with active waiting, because a waiting thread then takes the core away from one that has
@@ -358,7 +361,7 @@ else:
 # <details><summary>Large machines</summary>
 #
 # ResNet-50 was trained in TensorFlow with MVAPICH2 at 250,000 images/s on 2,048 nodes of Frontera,
-# with **four processes on each node** of 56 cores (TACC's user guide). Intel-Caffe trained it in 28
+# with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19). Intel-Caffe trained it in 28
 # minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu et al., 2017). Its library
 # for the gradients, MLSL, reserves some cores for communication (Sridharan et al., 2018), as does
 # its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose them with `CCL_WORKER_AFFINITY`.
@@ -367,7 +370,7 @@ else:
 # ## Keep each rank on its cores
 # So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
 # processor chip each. A core reads the memory of its own socket faster than that of the other one.
-# A group of cores with memory of its own, which is a socket or a part of one, forms a **NUMA node**
+# A group of cores with its own memory, which is a socket or a part of one, forms a **NUMA node**
 # (non-uniform memory access), and it can pay off to **bind** each rank to cores of one NUMA node.
 #
 # A wrong binding does harm. If two jobs are both bound to cores starting at core 0, their ranks
@@ -389,9 +392,9 @@ predict("13.3", one_core=...)
 # For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on cores 2 and 3.
 # Threads that are started later inherit the mask of the thread that started them.
 #
-# PyTorch, however, keeps its threads. If its pool of threads was created **before** you bind (in a
-# first large operation, or even in `torch.set_num_threads`), these threads keep the old mask. You
-# therefore have to bind before anything else, or bind every thread.
+# PyTorch, however, keeps its threads. If its pool of threads was created **before** you bind, in a
+# first large operation, these threads keep the old mask. You therefore have to bind before anything
+# else, or bind every thread.
 #
 # Write `bind`, which binds every thread and then sets the number of PyTorch's threads to the number
 # of cores. `lab13.threads()` lists the numbers of all threads. 3 lines. *(beginner)* (macOS does
@@ -421,19 +424,27 @@ def bind(cores):
 check("13.3", bind)
 
 # %% [markdown]
-# The next cell binds each rank with your `bind` and prints its cores. It then times your step in
-# three ways, which take turns: unbound, each rank bound to its own cores, and all ranks on one
-# core.
+# The next cell binds each rank with your `bind`, and then times your step in three ways, which take
+# turns: unbound, each rank bound to its own cores, and all ranks on one core.
+#
+# For each rank it prints the cores of its part and the cores on which its threads may run, read
+# from their masks. Both have to agree. A rank has more threads than PyTorch uses, because NumPy and
+# MPI start some as well.
 
 # %%
 bound = launch.run(lab13.ways, cores_of, bind, step, **options)
 for rank, report in enumerate(bound):
-    count = len(report["masks"])
-    print(f"rank {rank}: {count} threads, all on {report['cores']}, torch uses {report['threads']}")
+    masks = report["masks"]  # thread: the cores in its mask
+    on = sorted({core for mask in masks.values() for core in mask})
+    print(
+        f"rank {rank}: part {report['cores']}; {len(masks)} threads, which may run on {on};"
+        f" torch uses {report['threads']}"
+    )
 
 # %%
 times = bound[0]["times"]
-plots.spread(times, title=f"{ranks} × {bound[0]['threads']} threads, bound and not", name="binding")
+title = f"A step of {ranks} × {bound[0]['threads']}, bound and unbound"
+plots.spread(times, title=title, name="binding")
 cell = {"ranks": ranks, "threads": bound[0]["threads"], "batch": batch, "width": width}
 for way, time in times.items():
     record.add("binding", seconds=time, way=way, **cell)

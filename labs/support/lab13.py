@@ -31,6 +31,7 @@ MASKS = (
     {0, 2, 4, 6},
 )
 LEFT_OVER = 1.0  # in .grad before the step, as of a step before
+PARTS = ((7,), (7, 3), (5, 1, 4), (1, 4, 2, 3))  # images of each rank, no two parts alike
 
 
 @check.exercise("13.1")
@@ -49,7 +50,7 @@ def pieces_of_cores(cores_of):
                 )
                 for rank, share in enumerate(shares):
                     expect(
-                        hasattr(share, "__len__"),
+                        hasattr(share, "__getitem__"),  # a set has no order
                         f"cores_of returned {share}. Return a list of cores.",
                     )
                     _one_piece(list(share), sorted(mask), f"rank {rank}")
@@ -66,10 +67,10 @@ def _one_piece(share: list, cores: list[int], subject: str) -> None:
     )
     strange = [core for core in share if core not in cores]
     expect(not strange, f"{subject} gets core {strange}, not one of these.")
-    places = sorted(cores.index(core) for core in share)
+    places = [cores.index(core) for core in share]
     expect(len(set(places)) == len(places), f"{subject} gets {share}, one twice.")
     neighbors = places == list(range(places[0], places[-1] + 1))
-    expect(neighbors, f"{subject} gets {share}. Take neighboring cores, in one part.")
+    expect(neighbors, f"{subject} gets {share}. Take neighboring cores, in ascending order.")
 
 
 def _all_dealt_out(shares: list[list], cores: list[int]) -> None:
@@ -91,23 +92,30 @@ def _all_dealt_out(shares: list[list], cores: list[int]) -> None:
 @check.exercise("13.2")
 def gradient_of_all(step):
     """The gradient of 7 images is right on one rank, and that of 10 on each of 2, 3 and 4 virtual
-    ranks (threads that stand for ranks); a rank computes only with its own images.
+    ranks (threads that stand for ranks), whose parts all differ in size; a rank computes only with
+    its own images.
     """
     images, labels = (torch.tensor(part[:10]) for part in data.digits()[:2])
 
-    def one_step(comm, count):
-        own = part_of(count, comm.size, comm.rank)
+    def one_step(comm, parts, count):
+        own = parts[comm.rank]
         mine = images[own], labels[own]
         net = nets.torch_digits()
         passed = []  # images of each forward pass
         net.register_forward_pre_hook(lambda _, inputs: passed.append(len(inputs[0])))
-        for weight in net.parameters():
-            weight.grad = torch.full_like(weight, LEFT_OVER)
+        for weight in net.parameters():  # on 4 ranks it is the first step: no gradient yet
+            weight.grad = torch.full_like(weight, LEFT_OVER) if comm.size < 4 else None
         before = [weight.detach().clone() for weight in net.parameters()]
         log = CallLog(comm)
-        step(log, net, *mine, count)
+        try:
+            step(log, net, *mine, count)
+        except AttributeError as error:
+            cause = ".grad is None before the first step, and from zero_grad() to backward()"
+            expect("'NoneType'" not in str(error), f"{cause}. Call add_up after backward().")
+            raise
         moved = any(
-            not torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True)
+            old.dtype != new.dtype or not torch.equal(old, new)
+            for old, new in zip(before, net.parameters(), strict=True)
         )
         written = not (torch.equal(mine[0], images[own]) and torch.equal(mine[1], labels[own]))
         return _gradient(net), moved, written, sum(passed), log.calls
@@ -119,19 +127,22 @@ def gradient_of_all(step):
         (loss / count).backward()
         return _gradient(net)
 
-    for ranks, count in ((1, 7), (2, 10), (3, 10), (4, 10)):
+    for sizes in PARTS:
+        ranks, count = len(sizes), sum(sizes)
         right = alone(np.arange(count), count)
-        parts = [part_of(count, ranks, rank) for rank in range(ranks)]
+        parts = np.split(np.arange(count), np.cumsum(sizes)[:-1])
         own = [alone(part, count) for part in parts]
         means = sum(one * count / len(part) for one, part in zip(own, parts, strict=True))
-        results = virtual.Cluster(nodes=ranks).run(one_step, count).results
+        results = virtual.Cluster(nodes=ranks).run(one_step, parts, count).results
         for rank, (gradient, moved, written, passed, calls) in enumerate(results):
             with check.case(f"{count} images, ranks: {ranks}, rank {rank}"):
                 lower = (
                     "`allreduce`, in lower case, goes by way of pickle, which copies and takes"
                     " longer"
                 )
-                expect("allreduce" not in calls, f"{lower}. Use `add_up`.")
+                expect(
+                    "allreduce" not in calls, f"{lower}. Use `add_up`, and the argument `batch`."
+                )
                 expect(
                     not moved, "the weights changed. Only their .grad may, which an optimizer uses."
                 )
@@ -153,6 +164,7 @@ def gradient_of_all(step):
                         "this is a mean of means of unequal parts. Sum losses, divide by `batch`": (
                             means / ranks
                         ),
+                        "this is the sum of the ranks' means. Sum losses, divide by `batch`": means,
                     },
                     because=_times(gradient, right),
                 )
@@ -186,10 +198,13 @@ def every_thread_moves(bind, cores_of, step, options):
         _make_pool()
         cores = usable()
         for targets in ([cores[0]], [cores[-1]], cores):
+            move(cores)  # away from the targets before
             with check.case(f"after bind({targets})"):
                 _moved(bind, targets)
     shares: dict[str, list] = {}  # by host
-    bound = launch.run(ways, cores_of, bind, step, **{**options, "repeat": 5})
+    bound = launch.run(
+        ways, cores_of, bind, step, **{**options, "repeat": 5, "batch": 12, "width": 4}
+    )
     for rank, report in enumerate(bound):
         inside = all(set(mask) <= set(report["cores"]) for mask in report["masks"].values())
         elsewhere = (
@@ -214,6 +229,7 @@ def _moved(bind, cores: list[int]) -> None:
         whose = "it was there before bind" if thread in before else "begun by bind itself"
         whose = "the main one" if thread == os.getpid() else whose
         cure = "A mask belongs to a thread, and 0 means the calling one alone. Move every thread."
+        cure = cure if mask == before.get(thread) else "Bind it to the cores of the list."
         inside = set(mask) <= set(cores)
         expect(inside, f"thread {thread} ({whose}) may still run on cores {mask}. {cure}")
     own = after[os.getpid()]

@@ -31,6 +31,9 @@ WRONG = [
     Wrong("13.1", "the pieces in reverse order", "    cores = sorted(cores)",
           "    cores = sorted(cores)\n    local_rank = local_size - 1 - local_rank",
           "Rank 0 gets the first part"),
+    Wrong("13.1", "each part in descending order", "cores[begin:end]", "cores[begin:end][::-1]",
+          "in ascending order"),
+    Wrong("13.1", "a set", "cores[begin:end]", "set(cores[begin:end])", "Return a list of cores"),
     Wrong("13.1", "the mask itself is emptied", "    cores = sorted(cores)",
           "    cores = [cores.pop() for _ in range(len(cores))]\n    cores.sort()",
           "cores_of was given was changed"),
@@ -39,14 +42,19 @@ WRONG = [
     Wrong("13.1", "a generator", PIECE, PIECE.replace("return cores[begin:end]",
           "return (core for core in cores[begin:end])"), "Return a list of cores"),
     Wrong("13.2", "each rank divides by its own images: a mean of every rank, added up",
-          LOSS, MEAN, "times the right gradient"),
+          LOSS, MEAN, "the sum of the ranks' means"),
     Wrong("13.2", "the mean of means, of unequal parts", [LOSS, ADD],
           [MEAN, ADD + EACH + "weight.grad /= comm.size"], "a mean of means of unequal parts"),
     Wrong("13.2", "never added up", ADD, "", "only this rank's own gradient"),
     Wrong("13.2", "gradients pile up", "    net.zero_grad()\n", "", "of the step before are still in it"),
+    Wrong("13.2", "cleared in place, which fails in the first step", "    net.zero_grad()",
+          EACH + "weight.grad.zero_()", "None before the first step"),
+    Wrong("13.2", "added up before there is a gradient", LOSS + "\n" + ADD, ADD.strip() + "\n    " + LOSS,
+          "Call add_up after backward"),
+    Wrong("13.2", "the weights become float64", [LOSS], [LOSS.replace("net(images)", "net.double()(images.double())")],
+          "the weights changed"),
     Wrong("13.2", "a weight update is made, too",
           ADD, ADD + EACH + "weight.data -= 0.1 * weight.grad", "the weights changed"),
-    Wrong("13.2", "a mean, divided by batch again", ', reduction="sum"', "", "0.143 times the right gradient"),
     Wrong("13.2", "lower-case allreduce, which pickles",
           ADD, EACH + "weight.grad = comm.allreduce(weight.grad)", "goes by way of pickle"),
     Wrong("13.2", "every rank computes with all images", LOSS + "\n" + ADD, """\
@@ -70,7 +78,7 @@ both = comm.allgather((images, labels))
           "alone. Give it all cores"),
     Wrong("13.3", "cores counted from 0",
           "os.sched_setaffinity(thread, cores)", "os.sched_setaffinity(thread, range(len(cores)))",
-          "may still run on cores [0]"),
+          "Bind it to the cores of the list"),
 ]
 
 RIGHT = [
@@ -98,7 +106,4 @@ for image, label in zip(images, labels):
     torch.set_num_threads(len(cores))
     for name in os.listdir(f"/proc/{os.getpid()}/task"):
         os.sched_setaffinity(int(name), set(cores))"""),
-    Right("13.3", "a map over the threads",
-          "    for thread in lab13.threads():\n        os.sched_setaffinity(thread, cores)",
-          "    list(map(lambda thread: os.sched_setaffinity(thread, tuple(cores)), lab13.threads()))"),
 ]

@@ -4,9 +4,8 @@
 # If you port a model from one framework to another, you will want to know whether the new program
 # trains as the old one did. A loss that falls is not enough, because a program with a mistake in it
 # can have a falling loss, too. The frameworks also differ in how they run a program. PyTorch runs
-# each operation as soon as Python reaches it. TensorFlow can first make a *graph* of all operations
-# and then run the graph without Python, which may be several times as fast or make no difference at
-# all.
+# each operation as soon as Python reaches it, while TensorFlow can first make a *graph* of all
+# operations and then run the graph without Python.
 #
 # In this lab we train one network in PyTorch and in TensorFlow and compare the two loss curves step
 # by step. We write the training step by hand, turn it into a graph, and measure when the graph is
@@ -19,10 +18,10 @@
 #
 # ![Line by line, Python runs before each operation and the arithmetic waits for it. As a graph, Python runs once and the operations follow each other without gaps](11_graph.svg)
 #
-# *Above: with define-by-run, Python launches each operation by itself. Below: with define-and-run,
+# *With define-by-run (above), Python launches each operation by itself. With define-and-run (below),
 # Python starts a graph that was made before, and the operations then run without Python.*
 #
-# Needs: tensorflow, torch · Ranks: 1 · Minutes: 65 · Level: intermediate · Before: 01, 10
+# Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
 # %%
 import itertools
@@ -84,8 +83,8 @@ def torch_losses(steps):
 torch_curve = torch_losses(steps)
 turned = [(images[::-1].copy(), labels[::-1].copy()) for images, labels in steps]
 turned_curve = torch_losses(turned)
-print(f"PyTorch: {len(steps)} steps, loss {torch_curve[0]:.6f} -> {torch_curve[-1]:.6f}")
-print(f"with the rows reversed:              {turned_curve[0]:.6f} -> {turned_curve[-1]:.6f}")
+print(f"PyTorch: {len(steps)} steps, loss {torch_curve[0]:.3f} -> {torch_curve[-1]:.3f}")
+print(f"with the rows reversed:  {turned_curve[0]:.3f} -> {turned_curve[-1]:.3f}")
 
 # %% [markdown]
 # ## Define-by-run
@@ -124,7 +123,8 @@ predict("11.1", relative_difference=1e-6)  # a number
 # - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs,
 #   such as those that `zip` makes.
 #
-# Return the loss from before the update. 5 or 6 lines. *(beginner)*
+# Return the loss from before the update. A later cell runs this function as a graph, so do
+# not convert a tensor to NumPy or `float`. 5 or 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what belongs under the tape?</summary>
 #
@@ -190,8 +190,8 @@ plots.loss(
 # - From then on, a call with arguments of the same kind runs the stored graph. Your Python code
 #   does not run again, so a `print` or an `append` in it has no effect.
 #
-# The kind of a tensor is its shape and its dtype, whatever numbers it contains. For Python numbers,
-# in contrast, *each value* is a kind of its own.
+# The kind of a tensor is its shape and its dtype, whatever numbers it contains, and a NumPy array
+# counts as a tensor. For Python numbers, in contrast, *each new value* is a new kind.
 #
 #     @tf.function
 #     def double(x):
@@ -232,7 +232,7 @@ predict.right("11.2", traces=len(seen))
 # ### Measure: how much does a trace cost?
 # The next cell times three calls of `total`: with a Python number that it has already seen, with a
 # new Python number in every call, and with a new tensor in every call. (TensorFlow itself warns of
-# the second one, in a long line.)
+# the new Python numbers, in long lines.)
 
 # %%
 fresh = itertools.count(100)  # 100, 101, 102, …
@@ -260,13 +260,16 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 # smaller than the others. A step for such a training run should be traced **once**, whatever the
 # number of images and whatever the learning rate.
 #
-# For this purpose you state the kind of each argument in advance. Here an inner function is defined
-# in this way, uses the outer one's `shift`, and is returned:
+# For this purpose you state the kind of each argument in advance. In this example, the inner
+# function is defined in this way, uses `shift` of the outer function, and is returned:
 #
 #     def make_scale(shift):
-#         @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)])
+#         kinds = [tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)]
+#
+#         @tf.function(input_signature=kinds)
 #         def scale(rows, factor):
 #             return factor * rows + shift
+#
 #         return scale
 #
 # There is one `tf.TensorSpec(shape, dtype)` for each argument. `None` in a shape stands for any
@@ -274,7 +277,7 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 # number. If a Python number is passed for `factor`, it becomes a tensor.
 #
 # Write `make_step(net)` in the same pattern. It defines `step(images, labels, rate)`, a training
-# step of the network that it receives, and returns it:
+# step of the network that it receives, as a `tf.function`, and returns this function:
 #
 # - The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
 #   float32.
@@ -291,11 +294,11 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Write
-# `@tf.function(input_signature=[tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int64), tf.TensorSpec([], tf.float32)])`
-# above an inner `def step(images, labels, rate)`. In the function, the tape, the loss and the
-# gradients are as in 11.1, followed by `variable.assign_sub(rate * gradient)` for each variable and
-# its gradient. Return `step`.
+# The kinds are `tf.TensorSpec([None, 64], tf.float32)`, `tf.TensorSpec([None], tf.int64)` and
+# `tf.TensorSpec([], tf.float32)`. Write `@tf.function(input_signature=[…])` with these three above
+# an inner `def step(images, labels, rate)`. In the function, the tape, the loss and the gradients
+# are as in 11.1, followed by `variable.assign_sub(rate * gradient)` for each variable and its
+# gradient. Return `step`.
 # </details>
 
 
@@ -329,9 +332,9 @@ check("11.2", make_step)
 # do so as well for a large network, which has two layers with 4,096 output features.
 #
 # ### Predict
-# A training step of the small network has some fifty operations. In eager execution, each of them
-# costs some 10 µs in Python before anything is computed. We suppose that the arithmetic takes 0.1
-# ms in all, and that the two do not overlap. (In lab 10 a whole step of this network took about 0.4
+# A training step of the small network has some fifty operations. We suppose that in eager execution
+# each of them costs 10 µs in Python before anything is computed, that the arithmetic takes 0.1 ms
+# in all, and that the two do not overlap. (In lab 10 a whole step of this network took about 0.4
 # ms, a large part of which was overhead.) How many times as fast is the step as a graph, if the
 # graph takes no time in Python at all?
 
@@ -372,38 +375,24 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # arithmetic it would be 3.5.
 #
 # You should see a ratio of several times for the small network, and a ratio near 1 (for example,
-# 1.1 to 1.3) for the large one, where the arithmetic takes nearly all of the time. The ratios
+# 1.0 to 1.3) for the large one, where the arithmetic takes nearly all of the time. The ratios
 # depend on the machine, because a faster processor core shortens Python's part, and more cores
 # shorten the arithmetic. An operation that takes more than 10 µs in Python makes the ratio larger,
 # and the overhead of calling a graph, which the prediction leaves out, makes it smaller.
-#
-# ## Graphs in other frameworks
-# In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and
-# PyTorch made define-by-run common. `tf.function` and PyTorch's `torch.compile` bring the graph
-# back, and they make it from ordinary Python code.
-#
-# | | define-by-run | define-and-run |
-# |---|---|---|
-# | a `print` in the Python code | takes effect in every step | takes effect only while the graph is made |
-# | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
-#
-# The table describes `tf.function`. At a `print`, `torch.compile` instead ends its graph, runs
-# Python, and begins another graph. The optional part of lab 12 measures how much time this compiler
-# saves.
 #
 # ## The training loop of Keras
 # Does `fit` compute what our step computes? It chooses the batches and their order itself, so its
 # curve can differ even though nothing is wrong.
 #
 # ### Exercise 11.3 · The same curve from fit
-# [Keras](@keras) has a training loop of its own, which runs a graph like yours:
+# [Keras](@keras) has its own training loop, which runs a graph like yours:
 #
 #     net.compile(optimizer=…, loss=…)            # once
 #     history = net.fit(images, labels, epochs=1, verbose=0)
 #     history.history["loss"]                     # a list, one loss per epoch
 #
-# It reports one loss per epoch, which is the mean over the steps of the epoch, each taken before
-# its update.
+# It reports one loss per epoch, which is the mean over all images of the epoch, each taken before
+# the update of its step. Our batches have equal sizes, so it is also the mean over the steps.
 #
 # By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
 # the same arrays in all epochs. Make sure that it gets the batches of the reference curve in their
@@ -412,11 +401,12 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # - plain SGD at `learning_rate`, with the optimizer and the loss given as objects, because a name
 #   in quotes stands for default settings;
 # - batches of `batch` images, not shuffled;
-# - in epoch e, the rows in the order `orders[e]`, an array of row numbers.
+# - in epoch e, the rows in the order `orders[e]`, an array of row numbers. `orders` is the argument
+#   of your function, and may have any number of epochs.
 #
 # Return one loss per epoch. About 8 lines. *(intermediate)*
 #
-# <details><summary>Hint 1: how can each epoch have an order of its own?</summary>
+# <details><summary>Hint 1: how can each epoch have its own order?</summary>
 #
 # Call `fit` once per epoch, with the rows in the order of that epoch, `batch_size=batch` and
 # `shuffle=False`. Pass the optimizer and the loss to `compile` as objects, because their names in
@@ -468,10 +458,23 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 #
 # Lab 12 shows where the time of a step goes, and lab 20 moves on from one process to many.
 #
-# ## Going further (optional): a session
-# This is how TensorFlow 1 expressed define-and-run. The graph has a *placeholder* x in place of a
-# number. Nothing is computed until a *session* runs the graph with a value for x. The first printed
-# line is therefore a symbol, and only the second one is a number.
+# ## Going further (optional): graphs in other frameworks
+# This part takes about 5 more minutes. In Theano, in Caffe, and by default in TensorFlow 1, every
+# program was a graph. Chainer and PyTorch made define-by-run common. `tf.function` and PyTorch's
+# `torch.compile` bring the graph back, and they make it from ordinary Python code.
+#
+# | | define-by-run | define-and-run |
+# |---|---|---|
+# | a `print` in the Python code | takes effect in every step | takes effect only while the graph is made |
+# | known before it runs | the next operation | all operations, which can be fused, reordered, placed on devices, and run without Python |
+#
+# The table describes `tf.function`. At a `print`, `torch.compile` instead ends its graph, runs
+# Python, and begins another graph. The optional part of lab 12 measures how much time this compiler
+# saves.
+#
+# The next cell shows how TensorFlow 1 expressed define-and-run. The graph has a *placeholder* x in
+# place of a number. Nothing is computed until a *session* runs the graph with a value for x. The
+# first printed line is therefore a symbol, and only the second one is a number.
 
 # %%
 graph = tf.Graph()

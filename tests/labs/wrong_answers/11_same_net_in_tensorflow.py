@@ -2,11 +2,15 @@
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"epochs": 2, "wide": 64}
+SMALL = {"epochs": 3, "wide": 64}
 
 FORWARD = "loss = cross_entropy(labels, net(images, training=True))"
 TAPE = "    with tf.GradientTape() as tape:\n        "
 SIGNATURE = "(input_signature=[images_kind, labels_kind, tf.TensorSpec([], tf.float32)])"
+UPDATE = (
+    "        for variable, gradient in zip(net.trainable_variables, gradients, strict=True):\n"
+    "            variable.assign_sub(rate * gradient)"
+)
 FIT = "net.fit(images, labels, batch_size=batch, shuffle=False, verbose=0)"
 COMPILE = "net.compile(optimizer=keras.optimizers.SGD(learning_rate), loss=cross_entropy)"
 ORDERED = "digits.train_x[order], digits.train_y[order]"
@@ -33,11 +37,15 @@ WRONG = [
     Wrong("11.1", "the loss of after the update",
           "return loss", "return cross_entropy(labels, net(images))", "the loss of step 1"),
     Wrong("11.1", "an optimizer of its own", "optimizer.apply_gradients",
-          "keras.optimizers.SGD(learning_rate).apply_gradients", "use the given `optimizer`"),
-    Wrong("11.1", "plain SGD by hand, at the rate of the parameters cell",
-          "optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))",
-          "[v.assign_sub(learning_rate * g) for v, g in zip(net.trainable_variables, gradients)]",
-          "use the given `optimizer`"),
+          "keras.optimizers.SGD(learning_rate).apply_gradients", "0 updates by the optimizer"),
+    Wrong("11.1", "the step of Keras", "    with tf.GradientTape",
+          "    net.compile(optimizer=optimizer, loss=cross_entropy)\n"
+          "    return tf.constant(net.train_on_batch(images, labels))\n    with tf.GradientTape",
+          "without net.compile"),
+    Wrong("11.1", "never more than a batch", FORWARD,
+          FORWARD.replace("labels", "labels[:batch]").replace("images", "images[:batch]"),
+          "is a number of images in your code?"),
+    Wrong("11.1", "by way of NumPy", "return loss", "return tf.constant(loss.numpy())", "As a graph"),
     Wrong("11.1", "the sum, divided by the number of images in the parameters cell",
           ["(from_logits=True)", FORWARD], ['(from_logits=True, reduction="sum")', FORWARD + " / batch"],
           "is a number of images in your code?"),
@@ -47,7 +55,7 @@ WRONG = [
     Wrong("11.2", "only forward in the graph",
           [f"@tf.function{SIGNATURE}\n", "labels, net(images))"],
           ["forward = tf.function(lambda rows: net(rows), input_signature=[images_kind])\n\n",
-           "labels, forward(tf.constant(images)))"], "Only a part of the step is in a graph"),
+           "labels, forward(tf.constant(images)))"], "all of the step is in a graph"),
     Wrong("11.2", "eager: no graph at all",
           f"@tf.function{SIGNATURE}\n", "\n", "Python ran in each of 6 calls"),
     Wrong("11.2", "a new tf.function in every call", ["    return step", f"@tf.function{SIGNATURE}\n"],
@@ -56,22 +64,27 @@ WRONG = [
     Wrong("11.2", "reduce_retracing, and Python rates",
           SIGNATURE, "(reduce_retracing=True)", "Traced in calls"),
     Wrong("11.2", "a fixed number of images",
-          ["[None, 64]", "[None]"], ["[128, 64]", "[128]"], "Can not cast"),
+          ["[None, 64]", "[None]"], ["[128, 64]", "[128]"], "input_signature does not allow"),
+    Wrong("11.2", "labels of 32 bits", "tf.int64", "tf.int32", "int64 labels (128,)"),
+    Wrong("11.2", "an optimizer, at the step's rate",
+          ["    @tf.function(input", UPDATE], ["    optimizer = keras.optimizers.SGD()\n\n    @tf.function(input",
+           "        optimizer.learning_rate = rate\n"
+           "        optimizer.apply_gradients(zip(gradients, net.trainable_variables))"],
+          "without an optimizer"),
     Wrong("11.2", "another rate, fixed in the graph",
           "rate * gradient", "learning_rate * gradient", "loss of call 3"),
     Wrong("11.2", "the step in place of the weights", "assign_sub", "assign", "rate * gradient?"),
     Wrong("11.2", "a net of its own",
           "def make_step(net):", "def make_step(_, net=nets.keras_digits()):", "was not called"),
-    Wrong("11.2", "the notebook's net", "def make_step(net):", "def make_step(_):", "was not called"),
     Wrong("11.3", "a loop of its own, never fit",
           [f"history = {FIT}", 'losses += history.history["loss"]'],
           ["parts = [train_step(net, net.optimizer, images[row : row + batch], labels[row : row + batch])"
            " for row in range(0, len(images), batch)]", "losses.append(float(np.mean(parts)))"],
-          "`net.fit` was never called"),
+          "was never called"),
     Wrong("11.3", "compiled anew for each epoch",
           [f"    {COMPILE}\n", "    for order in orders:\n"],
           ["", f"    for order in orders:\n        {COMPILE}\n"], "so do it once"),
-    Wrong("11.3", "batches of 32", ", batch_size=batch", "", "which batch_size"),
+    Wrong("11.3", "batches of 32", ", batch_size=batch", "", "check batch_size, epochs"),
     Wrong("11.3", "shuffled", ", shuffle=False", "", "does fit shuffle"),
     Wrong("11.3", "the images as they come", ORDERED, "digits.train_x, digits.train_y", "does fit shuffle"),
     Wrong("11.3", "every epoch in the same order",
@@ -79,8 +92,10 @@ WRONG = [
     Wrong("11.3", "logits taken for probabilities", "(from_logits=True)", "()", "Another loss"),
     Wrong("11.3", "the default learning rate",
           "keras.optimizers.SGD(learning_rate)", '"sgd"', "Another loss"),
+    Wrong("11.3", "the notebook's orders, whatever it is given",
+          "def fit_losses(net, orders)", "def fit_losses(net, _)", "One number for each of the 2"),
     Wrong("11.3", "one call for all epochs",
-          "for order in orders:", "for order in orders[:1]:", "One number for each epoch"),
+          "for order in orders:", "for order in orders[:1]:", "One number for each of the 2"),
     Wrong("11.3", "the loss of after the epoch",
           'losses += history.history["loss"]', "losses.append(net.evaluate(images, labels, verbose=0))",
           "Another loss"),
@@ -103,6 +118,8 @@ RIGHT = [
     Right("11.2", "tf.function called, not a decorator; the rate cast inside", [
           f"    @tf.function{SIGNATURE}\n", "    return step"], [
           "", f"    return tf.function(step, {SIGNATURE[1:-1]})"]),
+    Right("11.2", "traced at once, before it is returned", "    return step",
+          "    step.get_concrete_function()\n    return step"),
     Right("11.2", "assign in place of assign_sub, the loss made once", [
           "    images_kind =",
           "keras.losses.SparseCategoricalCrossentropy(from_logits=True)(labels, net(images))",

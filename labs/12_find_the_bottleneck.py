@@ -11,7 +11,7 @@
 # limits it. We count the arithmetic and the memory traffic of a layer, measure the two speeds of
 # the machine that limit them, and combine both in the *roofline model*. We then read the profile of
 # a training step that is correct but slow, find its bottleneck, and remove it. An optional part
-# shows what a compiler can save.
+# (about 5 minutes more) shows what a compiler can save.
 #
 # **After this lab you can** (1) count the floating-point operations and the bytes of a layer, (2)
 # measure the peak arithmetic rate and the memory [bandwidth](../labs/GLOSSARY.md#bandwidth) of a machine, (3) compute the least time
@@ -23,7 +23,7 @@
 # peak of the arithmetic does. A and C are as fast as the model allows, while a layer that is below
 # the roof, such as B, could be faster.*
 #
-# Needs: torch · Ranks: 1 · Minutes: 70 · Level: intermediate · Before: 01, 10
+# Needs: torch · Ranks: 1 · Minutes: 75 · Level: intermediate · Before: 01, 10
 
 # %%
 import shutil
@@ -48,7 +48,7 @@ side = 4096  # inputs and outputs of the linear layer, as in AlexNet and VGG-16:
 pictures = 4096  # images in the data set of 12.4, in CIFAR-10's shape
 batch = 32  # images per training step there
 seconds = 2  # spent on each measurement, about
-compiled = True  # also try torch.compile at the end, which takes some ten seconds
+compiled = True  # also try torch.compile at the end, which takes about 20 s
 
 # %%
 torch.set_num_threads(threads or world.cores())
@@ -143,7 +143,7 @@ check("12.1", linear_cost, conv_cost)
 intensities = {}
 for name, number in (("one_image", 1), ("many_images", 128)):
     flops, moved = linear_cost(number, 4096, 4096, 4)
-    intensities[name] = flops / moved
+    intensities[name] = float(flops / moved)
 predict.right("12.1", **intensities)
 
 # %% [markdown]
@@ -153,7 +153,7 @@ predict.right("12.1", **intensities)
 #
 # ## Two speeds of the machine
 # The speed of a layer is limited by the arithmetic and by the memory of the machine. Data sheets
-# state values that no program reaches, so we measure both.
+# state values that programs rarely reach, so we measure both.
 #
 # * For the arithmetic we time a product of two large matrices, which comes close to what a
 #   processor can do.
@@ -163,14 +163,16 @@ predict.right("12.1", **intensities)
 # How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? These figures
 # help with the guess:
 #
-# | device | arithmetic | memory |
+# | device | arithmetic (Gflop/s) | memory (GB/s) |
 # |---|---|---|
-# | CPU | about 3 GHz times the flops per core and cycle. AVX2 does 32, which makes 96 Gflop/s for each core; AVX-512: 192; ARM: 48 to 96 | 20 GB/s per memory channel (DDR4); laptops have 2 channels, servers up to 12 |
-# | data-center GPU (V100 to H200) | 16,000 to 67,000 Gflop/s in float32 | 900 to 4,800 GB/s |
+# | CPU with AVX2 | 96 for each core (3 GHz · 32 flops per cycle) | 20 for each memory channel (DDR4) |
+# | CPU with AVX-512 | 192 for each core | 20 for each memory channel |
+# | ARM CPU | 48 to 96 for each core | 20 for each memory channel |
+# | data-center GPU (V100 to H200) | 16,000 to 67,000 in float32 | 900 to 4,800 |
 #
 # The first cells have printed the instructions (AVX2, AVX-512, …) and the number of cores. For
-# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s. You have to guess the number of
-# memory channels.
+# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s at 3 GHz. You have to guess the number
+# of memory channels, which is 2 in laptops and up to 12 in servers.
 
 # %%
 predict("12.2", gigaflops=..., gigabytes=...)
@@ -296,11 +298,12 @@ check("12.3", attainable, least_seconds)
 # %% [markdown]
 # ### Measure: layers under the roofline
 # The next cell times layers of several kinds and plots them together with the roofline of this
-# machine. "linear, 8" is the linear layer with 8 images. (`torch.inference_mode()` leaves out what
-# PyTorch would store for a [backward pass](../labs/GLOSSARY.md#backward-pass).)
+# machine. "linear, 8" is the linear layer with 8 images, and in the plot the number beside each
+# point is its number of images. (`torch.inference_mode()` leaves out what PyTorch would store for a
+# [backward pass](../labs/GLOSSARY.md#backward-pass).)
 #
 # It prints two shares for each layer. The first is the measured speed as a share of the peak. The
-# second is the least time divided by the measured time: a value of 1 means that the layer is on the
+# second is the least time divided by the measured time. A value of 1 means that the layer is on the
 # roof, and 0.5 means that it takes twice as long as the model allows.
 
 # %%
@@ -314,23 +317,12 @@ for name, (layer, images, flops, moved) in layers.items():
 least, points = {}, {}
 for name, (_, _, flops, moved) in layers.items():
     least[name] = least_seconds(flops, moved, peak, bandwidth)
-    points[name] = [flops / moved], [times[name].rate(flops) / 1e9]
+    speed = times[name].rate(flops)
+    points[name] = flops / moved, speed
     share = least[name] / times[name].median
-    print(
-        f"{name:12} {times[name].rate(flops) / peak:6.1%} of the peak, least / measured {share:.2f}"
-    )
+    print(f"{name:13} {speed / peak:6.1%} of the peak, least / measured {share:.2f}")
 print(f"the ridge is at {peak / bandwidth:.3g} flops/byte")
-grid = np.geomspace(0.06, 10 * peak / bandwidth, 200)
-roofs = {"the two roofs": (grid, [attainable(place, peak, bandwidth) / 1e9 for place in grid])}
-axes = {
-    "xlabel": "arithmetic intensity (flops/byte)",
-    "ylabel": "Gflop/s",
-    "logx": True,
-    "logy": True,
-}
-plots.lines(
-    {**roofs, **points}, title=f"Roofline of this machine ({device})", name="roofline", **axes
-)
+lab12.show_roofline(points, attainable, peak, bandwidth, device)
 predicted = {name: 1e3 * value for name, value in least.items()}
 measured = {name: 1e3 * took.samples for name, took in times.items()}
 plots.compare(predicted, measured, unit="ms", title="Least time by the roofline, and measured")
@@ -348,20 +340,23 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # reaches the ridge, and this is the reason for computing in batches.
 #
 # On the machine with 100 Gflop/s and 20 GB/s, for example, the 128 images reach the peak, so they
-# take 128 · 10/100 = 12.8 times as long as one image, and not 128 times.
+# take 128 · 10/100 = 12.8 times as long as one image, and not 128 times. If your measured ratio
+# differs from the prediction, look at `least / measured` of "linear, 1" and "linear, 128", because
+# the prediction assumes that both layers are on the roof.
 #
 # ReLU treats each number by itself, which is called **element-wise**. It does one flop for every 8
-# bytes, so it is always still further left.
+# bytes, so its point is still further left.
 #
-# A layer might be *below* the roof, which means slower than the roof allows. The plot does not show
-# why. For example, each call has an overhead.
+# A layer might be *below* the roof, which means that it is slower than the model allows. The plot
+# does not show why. Possible reasons are the overhead of each call, and a library function that is
+# not made for this shape.
 #
 # You might also see a layer *above* the roof, which is impossible in the model. What could be the
 # reason?
 # <details><summary>Answer</summary>
 #
 # * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
-#   67 MB of weights.
+#   67 MB of weights, or the 51 MB that the ReLU reads and overwrites.
 # * The layer writes little, as a linear layer does. The slanted roof was measured with a copy and
 #   counts two arrays. Many processors read a cache line before they write to it, so that a copy
 #   moves three arrays, and reading alone can be 1.5 times as fast as our roof.
@@ -396,13 +391,15 @@ net, optimizer, pixels, labels, chosen = lab12.setting(pictures, batch, device)
 as_found = partial(slow_step, net, optimizer, pixels, labels, chosen)
 before = profiling.record(as_found, kind="torch", device=device)
 before.show("The step as it was found")
-print(before, before.operators(12).to_string(), sep="\n")
+print(before, before.operators(16).to_string(), sep="\n")
 print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 
 # %% [markdown]
-# In the table, `calls` counts calls per step, and `seconds` is the time of the operator itself,
-# without the operators that it called. The last line has the sum of all calls. Look for the two
-# faults of this step:
+# The plot shows when operators ran (compute) and when none did (idle). In the table, `calls` counts
+# calls per step, and `seconds` is the time of the operator itself, without the operators that it
+# called. The last line has the sum of all calls.
+#
+# Look for the two faults of this step:
 #
 # - How often are convolutions called in the forward pass, and how often should four convolutions be
 #   called? (The names of the backward pass contain `backward`.)
@@ -415,11 +412,11 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # profile, in three steps:
 #
 # - Add the `seconds` of the rows that prepare the whole dataset (`copy_`, `std`, `sub`, `div`, and
-#   `mean` or `sum`). Call this A. This work disappears. (The calls of these operators for other
-#   purposes take so little time that you can ignore them.)
+#   `mean` or `sum`). Call this A. This work disappears. (The loop calls some of these operators,
+#   too, but for few numbers, and we ignore that.)
 # - Let C be the sum of all calls. Operators that are now called for each image will be called only
-#   once, but the amount of arithmetic stays the same. This saves nearly (`batch` − 1) / `batch` of
-#   the calls, and 5 µs is a rough estimate of the overhead of each call.
+#   once, which saves nearly (`batch` − 1) / `batch` of the calls. We assume an overhead of 5 µs for
+#   each call, and that the arithmetic itself takes as long as before.
 # - The new time is old time − A − 31/32 · C · 5 µs.
 #
 # For example, a step takes 50 ms, with A = 20 ms and C = 3,200. The new time is 50 − 20 − 31/32 ·
@@ -482,7 +479,7 @@ print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of th
 # which only one of the two faults was removed.
 #
 # - `one_by_one` still goes image by image, but over a dataset that consists only of this batch.
-#   (Its mean is another one, so its loss is, too, and only its time is used.)
+#   (Its mean and its loss differ from those of the other versions, so we use only its time.)
 # - `all_again` computes the batch at once, but prepares all images in each step.
 
 # %%
@@ -500,7 +497,9 @@ def all_again():
 
 steps = {"as found": as_found, "one_by_one": one_by_one, "all_again": all_again, "fixed": fixed}
 times = timing.in_turns(steps, device=device, repeat=9, warmup=1)
-plots.spread(times, title=f"Both corrections count (a training step, {batch} images)", name="steps")
+plots.spread(
+    times, title=f"A training step of {batch} images, with and without each fault", name="steps"
+)
 work = lab12.flops(fixed)
 for name, took in times.items():
     print(
@@ -516,8 +515,13 @@ predict.compare("12.4", times_as_fast=gain)
 # removing either fault makes the step faster, and the controls show how much each of them costs on
 # your machine.
 #
-# The fixed step is still some way below the peak. The profile above shows what share of it the
-# convolutions account for.
+# The estimate assumed that the arithmetic itself takes as long as before. On a CPU this might not
+# hold. If your first profile lists `_slow_conv2d_forward`, PyTorch computed these convolutions as
+# matrix products of the BLAS library, because each call had a single small image. For the batch it
+# called oneDNN (`mkldnn_convolution`).
+#
+# The list above shows how far the fixed step is from the peak, and its profile shows what share of
+# the time the convolutions account for.
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
 # <details><summary>Answer</summary>

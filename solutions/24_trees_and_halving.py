@@ -28,6 +28,7 @@
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 21, 22, 23
 
 # %%
+from bisect import bisect_left
 from functools import lru_cache, partial
 
 import numpy as np
@@ -183,37 +184,37 @@ WAYS = {
 # %% [markdown]
 # ## Halving, then doubling
 # Recursive doubling sends the *whole* vector in each of its log₂ p steps. Rabenseifner (2004) found
-# an algorithm that sends less. It has two halves:
+# an algorithm that sends less. It has two phases:
 #
-# - In the first half, which is a reduce-scatter, partners exchange *halves* of their vectors. Each
+# - In the first phase, which is a reduce-scatter, partners exchange *halves* of their vectors. Each
 #   rank gives away one half and keeps the other one, so each half is added by only one of the two
-#   partners. In the next step they halve what they have kept, and at the end each rank has one p-th
-#   of the sum.
-# - In the second half, which is an allgather, the same partners exchange their finished parts in
-#   the opposite order. Nothing is added on this way back.
+#   partners. In the next step they halve the part that they have kept, and at the end each rank has
+#   one p-th of the sum.
+# - In the second phase, which is an allgather, the same partners exchange their finished parts in
+#   the opposite order, without adding.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
 # | before | 1 2 3 4 | 10 20 30 40 | 100 200 300 400 | 1000 2000 3000 4000 |
 # | distance 1 | 11 22 · · | · · 33 44 | 1100 2200 · · | · · 3300 4400 |
 # | distance 2 | 1111 · · · | · · 3333 · | · 2222 · · | · · · 4444 |
-# | back, distance 2 | 1111 2222 · · | · · 3333 4444 | 1111 2222 · · | · · 3333 4444 |
-# | back, distance 1 | 1111 2222 3333 4444 | the same | the same | the same |
+# | allgather, distance 2 | 1111 2222 · · | · · 3333 4444 | 1111 2222 · · | · · 3333 4444 |
+# | allgather, distance 1 | 1111 2222 3333 4444 | the same | the same | the same |
 #
-# One rule decides which half a rank keeps. At each distance, the partner whose seat number lacks
-# the bit `distance` keeps the lower half of what it has, and the other partner keeps the upper
-# half. Let us follow rank 2, which is 10 in binary:
+# The seat number decides which half a rank keeps. At each distance, the partner whose seat lacks
+# the bit `distance` keeps the lower half of its part, and the other partner keeps the upper half.
+# Here seats and ranks agree. Let us follow rank 2, which is 10 in binary:
 #
 # - At distance 1 the bit is missing, so rank 2 keeps values 0:2 and gives 2:4 to rank 3.
 # - At distance 2 the bit is set, so of 0:2 it keeps the upper half 1:2 and gives 0:1 to rank 0.
-# - On the way back it sends what it has and receives the part that it gave away: first 0:1, then
-#   2:4.
+# - In the allgather it sends the part that it has and receives the part that it gave away, first
+#   0:1 and then 2:4.
 #
 # ### Predict
 # For four ranks the table gives 4 steps and 1.5 vectors sent by each rank.
 #
-# - With 16 ranks, how many steps are there in both halves together, and how many vectors' worth of
-#   bytes does each rank send? (In each half it is 1/2 + 1/4 + …)
+# - With 16 ranks, how many steps are there in both phases together, and how many vectors' worth of
+#   bytes does each rank send? (In each phase it is 1/2 + 1/4 + …)
 # - With 17 ranks, 16 have seats, and one hands in its vector. How many vectors does the rank that
 #   works for it send, including the sum that it hands back?
 
@@ -233,7 +234,7 @@ predict("24.2", steps=8, vectors_sent=1.875, sent_for_two=2.875)
 #    `vector`. Add them only to the half that you keep.
 # 3. Be responsible for that half from now on, and append `(partner, keep, give)` to `trail`.
 #
-# The way back reads `trail` from its end, and you have to write one `Sendrecv` for it. In total
+# The allgather reads `trail` from its end, and you have to write one `Sendrecv` for it. In total
 # this takes about 9 lines. *(advanced)*
 #
 # <details><summary>Hint 1: the halves</summary>
@@ -244,7 +245,7 @@ predict("24.2", steps=8, vectors_sent=1.875, sent_for_two=2.875)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # Call `comm.Sendrecv(vector[give], dest=partner, recvbuf=box[keep], source=partner)`, and then
-# `vector[keep] += box[keep]`. On the way back, send `vector[keep]` and receive with
+# `vector[keep] += box[keep]`. In the allgather, send `vector[keep]` and receive with
 # `recvbuf=vector[give]`.
 # </details>
 
@@ -272,7 +273,7 @@ def halving(comm, vector, seats, me):
         ### END SOLUTION
     for partner, keep, give in reversed(trail):
         ### BEGIN SOLUTION
-        # Across ranks: the way back, finished parts instead of sums.
+        # Across ranks: the allgather, finished parts instead of sums.
         comm.Sendrecv(vector[keep], dest=partner, recvbuf=vector[give], source=partner)
         ### END SOLUTION
 
@@ -307,26 +308,27 @@ for where, seats in (("one node", near), ("two nodes", far)):
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
+# | tree | 2 log₂ p α | 2 log₂ p nβ | log₂ p nγ |
 # | doubling | log₂ p α | log₂ p nβ | log₂ p nγ |
 # | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 # | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
 # On 8 ranks, for example, recursive doubling costs 3α + 3nβ + 3nγ.
 #
-# For other p, one whole vector is handed in, added, and handed back, so the first two algorithms
+# For other p, one whole vector is handed in, added, and handed back, so doubling and Rabenseifner
 # cost 2(α + nβ) + nγ more. In their rows, p is then the number of seats. A ring does not need a
 # power of two.
 #
-# The table also settles the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps, and
-# each rank sends 2 · 15/16 = 1.875 vectors. With 17 ranks, the rank that works for two hands back
-# one more, so it sends 2.875.
+# The table also confirms the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps,
+# and each rank sends 2 · 15/16 = 1.875 vectors. With 17 ranks, the rank that works for two hands
+# back one more, so it sends 2.875.
 #
 # ### Predict
 # Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB (1,000 bytes) on is
-# Rabenseifner faster than doubling? You can set the first two rows equal and solve for n.
+# Rabenseifner faster than doubling? You can set their two rows equal and solve for n.
 
 # %%
-predict("24.2", size_kB=38)
+predict("24.2", size_kB=37.6)
 
 # %% [markdown]
 # ### Measure: which algorithm is fastest where?
@@ -336,9 +338,9 @@ predict("24.2", size_kB=38)
 # with the receiver (the rendezvous of lab 20).
 #
 # The cell first compares your prediction with a run, and then prints the numbers of the model. The
-# map below them has a field for each vector size and number of ranks. The letter and the color of a
-# field show the fastest algorithm, and `Ra=Ri` means that both take equally long. This takes about
-# 20 s.
+# map below them has a field for each vector size and number of ranks, with one rank on each node.
+# The letter and the color of a field show the fastest algorithm, and `Ri=Ra` means that both take
+# equally long. This takes about 10 s.
 
 
 # %%
@@ -348,11 +350,14 @@ def seconds(way, p, nbytes, machine):
     return virtual.Cluster(p, 1, machine).run(WAYS[way], vector).time
 
 
-lead = 1000  # bytes
-ideal = virtual.ideal(2e-6, 10e9)
-while seconds("doubling", 16, lead, ideal) < seconds("Rabenseifner", 16, lead, ideal):
-    lead += 500
-predict.right("24.2", size_kB=lead / 1000)
+def halving_is_faster(nbytes):
+    ideal = virtual.ideal(2e-6, 10e9)
+    return seconds("Rabenseifner", 16, nbytes, ideal) < seconds("doubling", 16, nbytes, ideal)
+
+
+# The shortest vector, by bisection:
+crossing = bisect_left(range(1_000_000), True, lo=1, key=halving_is_faster)
+predict.right("24.2", size_kB=crossing / 1000)
 print(virtual.machine(cluster))
 on_map = {}
 for way in WAYS:
@@ -361,19 +366,23 @@ for way in WAYS:
 plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, virtual time")
 
 # %% [markdown]
-# **Explain.** Read the rows of 4, 8, 16, … ranks from left to right. You should see mostly doubling
-# for short vectors and Rabenseifner for long ones. One column is an exception, which we examine
-# next. With p = 2 the ring and Rabenseifner send the same messages, so wherever they are fastest
-# the field shows both. With 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
+# **Explain.** Set equal, the two rows give 4α = 2.125nβ, so n is 4α/(2.125β) = 37.6 kB.
+#
+# Read the map's rows of 4, 8, 16, … ranks from left to right. You should see mostly doubling for
+# short vectors and Rabenseifner for long ones. The tree is fastest in no field, because doubling
+# takes fewer steps with the same vectors. With p = 2 the ring and Rabenseifner send the same
+# messages, so wherever they are fastest the field shows both. With 3, 6, 12, 24 and 48 ranks the
+# ring is fastest for long vectors.
 # <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
 #
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which costs two
 # whole vectors, and the ring pays nothing extra.
 # </details>
 #
-# On 4, 8, 12, 16 and 24 nodes Rabenseifner is fastest at 16 KiB, but not in the next column. We
-# suspect the handshake, because the cost formulas do not contain one. The next cell is the control:
-# it runs 16 KiB on 16 nodes with the model's handshake, and then in a model without one.
+# One column is an exception. On 4, 8, 12, 16 and 24 ranks Rabenseifner is fastest at 16 KiB, but
+# not in the next column. We suspect the handshake, because the cost formulas do not contain one.
+# The next cell is the control, which runs 16 KiB on 16 ranks with the model's handshake, and then
+# in a model without one.
 
 # %%
 # Without a handshake: a model in which messages of any size are sent at once.
@@ -424,30 +433,37 @@ plots.slider(
 # **Explain.** Two curves cross where the messages that one algorithm saves cost as much as the
 # bytes that the other one saves. On 4 ranks and without additions, 2α + 2nβ = 4α + 1.5nβ gives n =
 # 4 α/β. The crossing is thus proportional to α/β, so a larger latency and a larger bandwidth both
-# move it to the right. More ranks move it to the left, to about 1.5 α/β on 64, because doubling
-# sends log₂ p vectors, while Rabenseifner always sends fewer than two.
+# move it to the right.
+#
+# More ranks move the crossing to the left. On 64 ranks doubling saves 6 messages and sends 6
+# vectors instead of 1.97, so n = 6/(6 − 1.97) α/β = 1.5 α/β. With 24 ranks there are 16 seats, and
+# the two vectors that are handed in and back cost the same with both algorithms.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
 # a few sizes and numbers of ranks in a *tuning table*, and for any other size it uses the nearest
 # entry. For example, suppose that the table has entries for 400 and 2048 bytes and we need 1000.
-# Judged by the difference, 400 would be nearer, but times depend on the ratio of sizes: 2048 is 2
-# times as large as 1000, and 1000 is 2.5 times as large as 400, so 2048 is the nearer entry.
+# Judged by the difference, 400 would be nearer, but we judge by the ratio, because sizes range from
+# bytes to megabytes. 2048 is 2 times as large as 1000, and 1000 is 2.5 times as large as 400, so
+# 2048 is the nearer entry.
 #
 # ### Exercise 24.3 · Your tuning table
-# `times[ranks][nbytes][way]` contains measured seconds. Write `choose`, which returns the fastest
-# way at the **nearest** entry of the table: first take the nearest number of ranks, and for this
-# number the nearest number of bytes. Measure distances *by ratio*, so compare logarithms.
+# `times[ranks][nbytes][way]` contains measured seconds. Write two functions:
 #
-# A vector can have 0 bytes, which you can count as 1 byte. The function `min` with a `key` finds
-# the nearest entry. For example, `min([400, 2048], key=lambda n: abs(n - 1000))` is 400, the nearer
-# entry by difference. This takes about 3 lines.
+# 1. `choose` returns the name of the fastest way at the **nearest** entry of the table. First take
+#    the nearest number of ranks, and for this number the nearest number of bytes, both *by ratio*,
+#    so compare logarithms. A vector can have 0 bytes, which counts as 1 byte. This takes about 3
+#    lines.
+# 2. `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs the algorithm of that name in
+#    `WAYS`. For a vector of 6 float64 values on 3 ranks, for example, it asks `pick(48, 3)`.
+#    (Later, `pick` will be your `choose` with a measured table.) This takes 1 line.
 #
-# Then write `allreduce_tuned`, which asks `pick(bytes, ranks)` for a name and runs the algorithm of
-# that name in `WAYS`. (Later, `pick` will be your `choose` with a measured table.) **All ranks have
-# to choose the same algorithm.** Otherwise they wait for each other forever or compute wrong sums.
-# For this reason the choice may depend only on bytes, ranks, and a table that is the same on all
-# ranks. This takes 1 line. *(intermediate)*
+# The function `min` with a `key` finds the nearest entry. For example,
+# `min([400, 2048], key=lambda n: abs(n - 1000))` is 400, the nearer entry by difference.
+#
+# **All ranks have to choose the same algorithm.** Otherwise they wait for each other forever or
+# compute wrong sums. For this reason the choice may depend only on bytes, ranks, and a table that
+# is the same on all ranks. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -487,7 +503,7 @@ check("24.3", choose, allreduce_tuned)
 # The next cell measures all algorithms on real ranks. They take turns, so that interference from
 # other programs affects all of them. The cell starts no more ranks than there are cores (but at
 # least two), because additional ranks would wait for a core and not for a message. This takes about
-# 15 s for each number of ranks.
+# 10 s for each number of ranks.
 
 
 # %%
@@ -539,18 +555,20 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # are, and you should trust only larger differences.
 #
 # With a free core for each rank, you should see that the algorithms with few messages are fastest
-# for short vectors, and those with few bytes for long vectors. If only few fields have a single
-# letter, the machine is busy or has few cores. To measure on a cluster, use `make submit LAB=24`.
+# for short vectors, and those with few bytes for long vectors. On 2 ranks, however, doubling, ring
+# and Rabenseifner send equally many bytes, so for long vectors only the additions differ. If only
+# few fields have a single letter, the machine is busy or has few cores. To measure on a cluster,
+# use `make submit LAB=24`.
 #
 # ### What you take away
 # - Recursive doubling takes log₂ p steps and is for short vectors. Rabenseifner's algorithm takes 2
 #   log₂ p steps, sends as few bytes as the ring, and is for long vectors.
-# - If the number of ranks is not a power of two, MPICH's way costs two more messages of a whole
+# - If the number of ranks is not a power of two, MPICH's method costs two more messages of a whole
 #   vector. A ring works with any number of ranks at no extra cost.
-# - All ranks have to choose by the same table, and a table is valid for the machine on which it was
+# - All ranks have to use the same table, and a table is valid for the machine on which it was
 #   measured.
 #
-# ### Going further (optional): what do real libraries choose?
+# ## Going further (optional): what do real libraries choose?
 # The time stated for this lab does not include the following three parts, which take about 15
 # minutes more.
 #
@@ -562,7 +580,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 # We can find out, because the environment variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes
 # MPICH use another algorithm. (Other MPI libraries ignore it.) The next plot has a curve for each
 # setting. It shows MPI's time divided by the time of your choice, so values above 1 mean that your
-# choice is faster, and values below 1 mean that MPI is. This takes about 60 s.
+# choice is faster, and values below 1 mean that MPI is. This takes about 40 s.
 
 # %%
 ranks = max(2, min(4, world.cores()))
@@ -644,7 +662,7 @@ print(
 # | two dimensions: inside the nodes, then between them (lab 26) | 2 · 3 + 2 · 15 = 36 | 1.875 |
 # | ring of all GPUs | 126 | 1.97 |
 #
-# For this reason the trees are good for short vectors and need not be slow for long ones. (A
+# For this reason the trees are good for short vectors and can also be fast for long ones. (A
 # [Horovod](@horovod) that was built for NCCL uses the two dimensions with
 # `HOROVOD_TORUS_ALLREDUCE=1`.)
 #

@@ -61,6 +61,7 @@ def halving_and_back(halving, for_any, patience):
     by each (for other p two steps and a vector more), and no rank adds more than it keeps.
     """
     allreduce = partial(for_any, among=halving)
+    expect_in_place(allreduce)
     numbers = (1, 2, 4, 8, 16, 3, 5, 6, 7, 12)
     runs = virtual.trials(allreduce, sum, ranks=numbers, machine=STRICT, what="the sum")
     expect_price(runs, lambda p: 2 * np.log2(p), lambda p: 2 * (p - 1) / p, "Rabenseifner")
@@ -69,6 +70,12 @@ def halving_and_back(halving, for_any, patience):
     expect(
         added < 0.88,
         f"The sum is right, but each of 8 ranks adds {added:.3g} vectors; 0.875 are enough.",
+    )
+    crossed = vectors_between_nodes(halving, range(8))
+    expect(
+        crossed == 6,
+        f"The sum is right, but on 4 nodes of 2 ranks {crossed:g} vectors cross between nodes"
+        " instead of 6: the first step, of half a vector, has to be that at distance 1.",
     )
     vector = np.ones(64)
     sixteen, seventeen = (virtual.Cluster(p).run(allreduce, vector) for p in (16, 17))
@@ -91,8 +98,8 @@ def choice_by_a_table(choose, allreduce_tuned, WAYS):
             name = choose(given, nbytes, p)
         expect.equal(name, way, f"By `choose(lab24.TABLE, …)`, for {nbytes} bytes on {p} ranks")
         expect.unchanged(TABLE, given, "The table `times`")
-    other = {2: {64: {"tree": 2, "ring": 1}}}
-    expect.equal(choose(other, 100, 16), "ring", f"By the table {other}, for 100 bytes on 16 ranks")
+    other = {2: {8: {"tree": 2, "ring": 1}, 100: {"tree": 1, "ring": 2}}}  # 100 is nearer to 29
+    expect.equal(choose(other, 29, 16), "tree", f"By the table {other}, for 29 bytes on 16 ranks")
     asked = set()  # what `pick` was given
 
     def note_and_pick_tree(nbytes, ranks):
@@ -129,7 +136,7 @@ def expect_in_place(function):
         function(comm, vector)
         return vector
 
-    before = [np.array([1.0]), np.array([10.0])]
+    before = [np.array([1], np.float32), np.array([10], np.float32)]  # other cases: float64
     after = (
         virtual.Cluster(2)
         .run(own_vector, virtual.by_rank([vector.copy() for vector in before]))

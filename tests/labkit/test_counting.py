@@ -14,14 +14,20 @@ NOBODY = "=-1: there is no such rank.*MPI.PROC_NULL"
 
 def _refusals(comm):
     """Calls that are not offered, that nobody waits for, and of a rank that there is not."""
+    log, one = CallLog(comm), np.ones(1)
+    to_nobody = [getattr(log, name) for name in ("Send", "Ssend", "Isend", "Issend")]
+    from_nobody = [getattr(log, name) for name in ("Recv", "Irecv", "recv", "irecv")]
     for call, says in (
+        *((lambda call=call: call(one, -1), NOBODY) for call in to_nobody + from_nobody),
+        *((lambda call=call: call(-1), NOBODY) for call in (log.Probe, log.iprobe)),
         (lambda: by_arrays_alone(comm, lambda arrays: arrays.Bcast(1)), "build it from comm.Send"),
         (
             lambda: by_arrays_alone(comm, lambda arrays: arrays.Irecv(np.empty(1), source=0)),
             "Irecv only starts, and its request",
         ),
-        (lambda: CallLog(comm).Send(np.ones(1), dest=-1), NOBODY),
-        (lambda: CallLog(comm).Sendrecv(np.ones(1), 0, 0, np.ones(1), -1), NOBODY),
+        (lambda: log.Send(one, dest=-1), NOBODY),
+        (lambda: log.Sendrecv(one, -1), NOBODY),
+        (lambda: log.Sendrecv(one, 0, 0, one, -1), NOBODY),
     ):
         with pytest.raises(LabError, match=says):
             call()

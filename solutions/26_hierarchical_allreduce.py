@@ -5,8 +5,8 @@
 # contains four or eight GPUs, which are connected by fast links. For messages to other nodes they
 # share one or a few NICs (network interface cards), which are often ten times slower than these
 # links. An allreduce that ignores the nodes can send the same bytes through a NIC several times
-# while the fast links are idle. A bad order of the ranks in a ring is enough to make it four times
-# as slow as necessary.
+# while the fast links are idle. A bad order of the ranks alone can make a ring several times as slow
+# as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
 # between nodes. Both are built from parts that you wrote in labs 21 and 23. We count the bytes that
@@ -86,9 +86,14 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # among the even ones.
 #
 # ### Exercise 26.1 · Groups by node
-# Make two communicators. `inside` is this rank's row of the table: the ranks of its node, in the
-# order of `comm`. `across` is its column: the one rank of each node that has the same number inside
-# its node, in the order of the nodes. This takes 2 lines. *(intermediate)*
+# Make two communicators. `inside` is this rank's row of the table, which contains the ranks of its
+# node, in the order of `comm`. `across` is its column, which contains the one rank of each node that
+# has the same number inside its node, in the order of the nodes. This takes 2 lines.
+# *(intermediate)*
+#
+# The ranks can be on the nodes in any order. For example, take ranks 1, 3 and 5 on node 0, and ranks
+# 0, 2 and 4 on node 1. Then rank 2 has the number 1 inside its node, its `inside` contains ranks 0,
+# 2 and 4, and its `across` contains ranks 3 and 2.
 #
 # (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
 #
@@ -129,7 +134,7 @@ check("26.1", groups)
 # | `tree_broadcast(comm, vector)` | all vectors are equal to that of rank 0 |
 # | `chunk = ring_reduce_scatter(comm, vector)` | `chunk` is this rank's part of the sum, a view of `vector` |
 # | `ring_allgather(comm, vector)` | all ranks have the chunks of all, after a reduce-scatter |
-# | `ring_allreduce(comm, vector)` | all vectors are the sum: both of the above |
+# | `ring_allreduce(comm, vector)` | all vectors are the sum, by a reduce-scatter and then an allgather |
 #
 # The ranks that take part in a call are those of the communicator that you pass as `comm`. Write
 # the allreduce with two levels as three of these calls. Think about which ranks take part in the
@@ -227,16 +232,15 @@ def flat(comm, vector, g):
 
 
 def dealt_out(comm, vector, g):
-    """A flat ring in another order: the first rank of every node, then the second of every node,
-    …"""
+    """A flat ring in another order: first rank 0 of every node, then rank 1 of every node, …"""
     ring_allreduce(comm.Split(0, comm.rank % g * comm.size + comm.rank), vector)
 
 
 ways = {
     "flat": flat,
     "dealt_out": dealt_out,
-    "two_level": partial(lab26.by_node, two_level, groups),
-    "two_dimensional": partial(lab26.by_node, two_dimensional, groups),
+    "two_level": partial(lab26.by_node, two_level),  # by_node makes the groups as in 26.1
+    "two_dimensional": partial(lab26.by_node, two_dimensional),
 }
 
 
@@ -254,13 +258,13 @@ plots.compare(
 
 # %% [markdown]
 # **Explain.** You should see that the two hierarchical algorithms save only a fifth of the bytes of
-# a flat ring in the order of the nodes, 1.5 against 1.875 vectors, because there only one rank of a
-# node sends to the next node. In the round-robin order every rank does so, and the ring sends four
-# times as much.
+# a flat ring in the order of the nodes, 1.5 against 1.875 vectors, because in this ring only one
+# rank of a node sends to the next node. In the round-robin order every rank does so, and the ring
+# sends four times as much.
 #
-# The hierarchical algorithms have two larger advantages. They take far fewer steps than a flat ring
-# of p ranks, which takes 2(p − 1). And if a node has several NICs, two dimensions send through all
-# of them, while a flat ring uses only one.
+# The hierarchical algorithms have two larger advantages. On these 16 ranks, two levels take 10 steps
+# one after another and two dimensions 12, while the flat ring takes 2 · 15 = 30. And if a node has
+# several NICs, two dimensions send through all of them, while a flat ring uses only one.
 #
 # ## What it costs
 # What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
@@ -294,11 +298,8 @@ print(machine)
 # two dimensions, each rank sends only n/g bytes per step inside the node and n/(gm) between the
 # nodes. But if all g ranks share one NIC (k = g), each of them gets 1/g of its bandwidth.
 #
-# A **flat ring** uses both kinds of link at the same time, so one of two limits decides:
-#
-# - *Long vectors*: the NIC is the slowest link, and the ring takes 2(gm − 1)/(gm) · nβₑ.
-# - *Short vectors*: only the latencies count. Each chunk makes 2(gm − 1) hops around the ring. One
-#   hop in g leads to the next node and costs αₑ, and the others cost αᵢ.
+# A **flat ring** uses both kinds of link at the same time. For long vectors, its slowest link, the
+# NIC, determines the time, which is 2(gm − 1)/(gm) · nβₑ.
 #
 # For example, take 100 MB on 2 nodes of 4 ranks, with two NICs per node (k = 2), and neglect all α:
 #
@@ -322,7 +323,7 @@ predict("26.3", one_nic=1.0, four_nics=3.0)
 # %% [markdown]
 # ### Measure: one NIC and four
 # The next two cells simulate all ways for vectors of 100 bytes to 100 MB, on both machines, which
-# takes about 10 s. In the plot, a way is faster than the flat ring where its curve is above 1.
+# takes a few seconds. In the plot, a way is faster than the flat ring where its curve is above 1.
 # Below the plot you see the times for 100 MB.
 
 # %%
@@ -340,13 +341,10 @@ def gain(nics, way, n):
 
 
 # %%
-curves = {"two levels, one NIC": {n / 1e3: gain("one_nic", "two_level", n) for n in lengths}}
-curves["two levels, four NICs"] = {n / 1e3: gain("four_nics", "two_level", n) for n in lengths}
-curves["two dimensions, one NIC"] = {
-    n / 1e3: gain("one_nic", "two_dimensional", n) for n in lengths
-}
-curves["two dimensions, four NICs"] = {
-    n / 1e3: gain("four_nics", "two_dimensional", n) for n in lengths
+curves = {
+    f"{words}, {nics.replace('_nic', ' NIC')}": {n / 1e3: gain(nics, way, n) for n in lengths}
+    for way, words in {"two_level": "two levels", "two_dimensional": "two dimensions"}.items()
+    for nics in runs
 }
 title = "One NIC per node, and four"
 plots.lines(
@@ -361,13 +359,17 @@ for nics, row in runs.items():
     print(f"{nics}, {lengths[-1] / 1e6:g} MB: {took}")
 
 # %% [markdown]
-# **Explain.** All of these times are simulated, so they should be the same on your machine.
+# **Explain.** All of these times are simulated, so they should be the same on your machine. The two
+# curves of two levels coincide, because more NICs do not change their times.
 #
-# **Short** vectors, up to 10 kB: both hierarchical algorithms are 1.6 to 1.7 times as fast as a
-# flat ring. A chunk of the flat ring makes 62 hops, which take 11.8 µs on average and 730 µs in
-# all. A hierarchical way makes only 14 hops of 30 µs and a few of 5.7 µs, about 450 µs in all.
+# **Short vectors:** up to 10 kB, both hierarchical algorithms are 1.6 to 1.7 times as fast as a flat
+# ring, because mainly latencies count. A chunk of the flat ring makes 2(gm − 1) = 62 hops. One hop
+# in g = 4 leads to the next node and takes αₑ, the others take αᵢ, so a hop takes (30 + 3 · 5.7)/4 =
+# 11.8 µs on average, and all hops take 730 µs. A hierarchical way makes only 14 hops of 30 µs and 4
+# or 6 of 5.7 µs, which take about 450 µs.
 #
-# **Long** vectors: here the printed times stand beside those of the formulas, in milliseconds:
+# **Long vectors:** the next table compares the printed times with those of the formulas, in
+# milliseconds.
 #
 # | way | inside | between | formula | simulated |
 # |---|---|---|---|---|
@@ -377,9 +379,9 @@ for nics, row in runs.items():
 # | two dimensions, four NICs | 14 | 37 | 51 | 53 |
 #
 # With two levels, the leaders spend less time on the network than the flat ring, but the whole
-# vectors inside the nodes cost another 36 ms. More NICs do not help either of these two, because
-# only one rank of a node sends. They do help with two dimensions, where all four ranks send at the
-# same time.
+# vectors inside the nodes cost another 36 ms. More NICs help neither two levels nor the flat ring,
+# because only one rank of a node sends to other nodes. They do help with two dimensions, where all
+# four ranks send at the same time.
 #
 # With one NIC, the order of the ranks matters more than the choice among these ways: `dealt_out`,
 # the ring in round-robin order, takes 664 ms, four times as long as in the good order.
@@ -388,16 +390,7 @@ for nics, row in runs.items():
 # One cause is that it uses both kinds of link at the same time. The first optional part shows a
 # second one.
 #
-# ### What you take away
-# - Two calls of `Split`, by node and by number inside the node, make two communicators that form a
-#   table of the ranks.
-# - Two levels send the fewest messages, but only one rank of each node uses the network. They are
-#   good for short vectors.
-# - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
-#   the fastest for long vectors; with one they are about as fast as the flat ring.
-# - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one NIC,
-#   but it depends on this order.
-#
+# ### In libraries
 # The hierarchical allreduce of [Horovod](@horovod) has two dimensions, and so has Sony's 2D-torus,
 # which trained ResNet-50 in 224 s (Mikami et al., 2018). IBM's PowerAI DDL (Distributed Deep
 # Learning) has more than two (Cho et al., 2017). [ChainerMN](@chainermn) 6 offered both ways, two
@@ -405,6 +398,18 @@ for nics, row in runs.items():
 #
 # NCCL (NVIDIA Collective Communications Library) builds several rings instead, each of which can
 # leave the node through another NIC. In lab 43 you read in its log which path each ring takes.
+#
+# ### What you take away
+# - Two calls of `Split`, by node and by number inside the node, make two communicators that form a
+#   table of the ranks.
+# - For short vectors, both hierarchical ways are faster than a flat ring, because they take far
+#   fewer steps.
+# - With two levels only one rank of each node uses the network, and whole vectors move inside the
+#   nodes. More NICs do not make them faster.
+# - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
+#   the fastest for long vectors; with one they are about as fast as the flat ring.
+# - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one NIC,
+#   but it depends on this order.
 #
 # ## Going further (optional)
 # The time stated for this lab does not include the following two parts, which take about 9 minutes.
@@ -448,7 +453,7 @@ for kind in (machine, at_once):
 
 
 # %%
-# Four sizes, three ways in turns: about half a minute.
+# Four sizes, three ways in turns, at most 2 s for each size.
 def compare(comm):
     from mpi4py import MPI
 
@@ -482,7 +487,7 @@ for way, row in times.items():
 
 # %% [markdown]
 # **Explain.** All links lead through the same memory here, so a hierarchy cannot save bytes on a
-# slow link. What counts is how many vectors are sent one after another:
+# slow link. For long vectors, the number of vectors sent one after another determines the time:
 #
 # | way, on 4 ranks | vectors one after another | steps |
 # |---|---|---|
@@ -490,10 +495,14 @@ for way, row in times.items():
 # | two dimensions | 1/2 in the rows, 1/2 in the columns, 1/2 in the rows: 1.5 | 4 |
 # | two levels | one to the leader, one between the leaders, one back: 3 | 4 |
 #
-# With a free core for each rank, you should see this for long vectors: two levels take about twice
-# as long as the other two ways. For the shortest vectors the number of steps determines the time,
-# but with fewer cores than ranks, the time spent waiting for a core hides this. The advantage of a
-# hierarchy is visible only on a cluster, or on the virtual cluster above.
+# So for long vectors, two levels should take about twice as long as the other two ways. Our
+# reference run, on an otherwise idle machine of 2 cores, took 8.0 ms for 16 MiB with the flat ring,
+# 9.1 ms with two dimensions and 15.9 ms with two levels. On a busy machine, the time spent waiting
+# for a core can hide these differences.
+#
+# For the shortest vectors the number of steps determines the time, but with fewer cores than ranks,
+# waiting for a core hides this, too. The advantage of a hierarchy is visible only on a cluster, or
+# on the virtual cluster above.
 #
 # ### Further reading
 # - [@mikami2018] Sony's 2D-torus allreduce, with which ResNet-50 was trained in 224 s.

@@ -19,6 +19,10 @@ RIGHT = [
     Right("26.1", "no key: the order of the ranks", "comm.Split(node, comm.rank)", "comm.Split(color=node)"),
     Right("26.1", "another color, in the same order of nodes", "comm.Split(inside.rank, node)",
           "comm.Split(key=10 * node + 3, color=7 * inside.Get_rank())"),
+    Right("26.1", "the number in the node counted in an allgather",
+          ["inside = comm.Split(node, comm.rank)", "comm.Split(inside.rank, node)"],
+          ["nodes = comm.allgather(node)\n    number = nodes[: comm.rank].count(node)\n"
+           "    inside = comm.Split(node, number)", "comm.Split(number, node)"]),
     Right("26.2", "a leader by its group, in two branches", LEADERS, """\
     leader = not inside.Get_rank()
     if leader and across.size > 1:
@@ -37,8 +41,6 @@ RIGHT = [
 ring_reduce_scatter(inside, vector)
     own = np.array_split(vector, inside.size)[(inside.rank + 1) % inside.size]
     ring_allreduce(across, own)"""),
-    Right("26.3", "not between nodes where there is one", "    ring_allreduce(across, chunk)",
-          "    if across.size > 1:\n        ring_allreduce(across, chunk)"),
 ]
 WRONG = [
     Wrong("26.1", "the node's number as the key, not as the color",
@@ -70,9 +72,6 @@ WRONG = [
     Wrong("26.2", "forgets the sum in the node", "    tree_reduce(inside, vector)\n", "", "the sum is wrong"),
     Wrong("26.2", "the leader sums among its own node",
           "ring_allreduce(across, vector)", "ring_allreduce(inside, vector)", "the sum is wrong"),
-    Wrong("26.2", "an allreduce in every node, then between all",
-          TWO_LEVEL, "    ring_allreduce(inside, vector)\n    ring_allreduce(across, vector)",
-          "vectors leave a node"),
     Wrong("26.2", "leaders by the number in `across`",
           "if inside.rank == 0:", "if across.rank == 0:", "deadlock"),
     Wrong("26.2", "a tree between the leaders: twice the bytes of a ring and more",
@@ -85,7 +84,7 @@ WRONG = [
     Wrong("26.3", "two levels again: right, but one rank of a node sends all",
           ["    chunk = ring_reduce_scatter(inside, vector)\n",
            "    ring_allreduce(across, chunk)\n    ring_allgather(inside, vector)"],
-          ["", TWO_LEVEL], "vectors leave a node from one rank"),
+          ["", TWO_LEVEL], "values leave a node from one rank"),
     Wrong("26.2", "an allreduce in every node, then the leaders, then a broadcast",
           "tree_reduce(inside, vector)", "ring_allreduce(inside, vector)", "steps pass, where "),
     Wrong("26.3", "forgets the allgather",
@@ -107,6 +106,10 @@ WRONG = [
     Wrong("26.3", "the remainder is dropped",
           SCATTER, "vector = vector[: len(vector) // inside.size * inside.size]\n    " + SCATTER,
           "the sum is wrong"),
+    Wrong("26.3", "a copy of whole numbers, right for whole values only",
+          [SCATTER, "    ring_allgather(inside, vector)"],
+          ["total = vector.astype(int)\n    " + SCATTER.replace("vector", "total"),
+           "    ring_allgather(inside, total)\n    vector[:] = total"], "real ranks, 100,003 values"),
     Wrong("26.3", "a broadcast of the leader's vector in place of the allgather",
           "ring_allgather(inside, vector)", "tree_broadcast(inside, vector)", "the sum is wrong"),
 ]

@@ -4,6 +4,7 @@ labs."""
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from labkit import builds, doctor, labfile, launch
@@ -90,6 +91,68 @@ def test_mvapich2_gdr_needs_two_switches(monkeypatch):
     assert doctor_facts.by_mpi({}, report_with(**gdr)) is None
     two = findings.advice_on_mpi(report_with(mpi_files=["/a/libmpi.so.12", "/b/libmpi.so.40"]))
     assert "Two MPI libraries meet in one process: /a/libmpi.so.12 and /b/libmpi.so.40" in two[0]
+
+
+# --- what files of the system and programs say
+
+
+def _put(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o755)
+    return file
+
+
+def test_infiniband_ports_and_the_module_of_gpudirect_rdma(tmp_path):
+    assert doctor_facts.infiniband_ports(tmp_path) == []
+    assert doctor_facts.gpudirect_rdma(tmp_path) is None
+    for port, state in ((1, "4: ACTIVE"), (2, "1: DOWN")):
+        folder = tmp_path / f"class/infiniband/mlx5_0/ports/{port}"
+        _put(folder / "state", f"{state}\n")
+        _put(folder / "rate", "200 Gb/sec (4X HDR)\n")
+    _put(tmp_path / "class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n")
+    assert doctor_facts.infiniband_ports(tmp_path) == [
+        "mlx5_0 port 1: InfiniBand, ACTIVE, 200 Gb/sec (4X HDR)",
+        "mlx5_0 port 2: ?, DOWN, 200 Gb/sec (4X HDR)",
+    ]
+    _put(tmp_path / "kernel/mm/memory_peers/nv_mem/version", "1.3\n")
+    assert doctor_facts.gpudirect_rdma(tmp_path) == "nv_peer_mem 1.3"
+    _put(tmp_path / "module/nvidia_peermem/version", "550.54\n")
+    assert doctor_facts.gpudirect_rdma(tmp_path) == "nvidia_peermem 550.54"
+
+
+def test_gdrcopy_by_mvapich2s_variable_or_the_library_path(tmp_path, monkeypatch):
+    monkeypatch.delenv("MV2_GPUDIRECT_GDRCOPY_LIB", raising=False)
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path / 'lib'}")
+    assert doctor_facts.gdrcopy(tmp_path) is None
+    library = _put(tmp_path / "lib/libgdrapi.so", "")
+    assert doctor_facts.gdrcopy(tmp_path) == f"library {library}"
+    _put(tmp_path / "gdrdrv", "")
+    chosen = _put(tmp_path / "libgdrapi.so.2", "")
+    monkeypatch.setenv("MV2_GPUDIRECT_GDRCOPY_LIB", str(chosen))
+    assert doctor_facts.gdrcopy(tmp_path) == f"driver /dev/gdrdrv, library {chosen}"
+
+
+NVCC = """#!/bin/sh
+echo "nvcc: NVIDIA (R) Cuda compiler driver"
+echo "Cuda compilation tools, release {}, V12.4.99"
+"""
+SCONTROL = """#!/bin/sh
+echo "Slurmctld(primary) at first is DOWN"
+echo "Slurmctld(backup) at second is UP"
+"""
+
+
+def test_the_cuda_toolkit_and_slurms_controller(tmp_path, monkeypatch):
+    says = {fact.key: fact.here for fact in doctor_facts.FACTS}
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "cuda"))
+    _put(tmp_path / "cuda/bin/nvcc", NVCC.format("11.8"))
+    assert says["libraries.cuda_toolkit"]() == "11.8"
+    _put(tmp_path / "nvcc", NVCC.format("12.4"))
+    _put(tmp_path / "scontrol", SCONTROL)
+    assert says["libraries.cuda_toolkit"]() == "12.4"
+    assert says["slurm.controller"]() == "Slurmctld(backup) at second is UP"
 
 
 # --- all of it, on this machine

@@ -4,7 +4,7 @@
 #
 # When training with Horovod is slower than expected, your own code does not show why. Horovod's
 # background thread runs between your [gradients](../labs/GLOSSARY.md#gradient) and the network, and decides when a gradient is sent
-# and with which others. It can wait for a [straggler](../labs/GLOSSARY.md#straggler), wake up too seldom, or send hundreds of small
+# and with which others. It can wait for a [straggler](../labs/GLOSSARY.md#straggler), wake up too rarely, or send hundreds of small
 # messages where one would do. Horovod writes what it does to a file, the timeline, and has a
 # setting for each of these decisions.
 #
@@ -98,7 +98,8 @@ for line in late:
 # | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library performs the allreduce |
 # | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | the result is copied out of the buffer |
 #
-# The next table adds up the µs of each phase over both steps, with a row for each tensor:
+# `INIT_FUSION_BUFFER`, in the first step, allocates the buffer and belongs to no phase. The next
+# table adds up the µs of each phase over both steps, with a row for each tensor:
 
 # %%
 print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
@@ -109,8 +110,8 @@ print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
 # is.
 #
 # ### Predict
-# One rank is 200 ms late in each of 2 steps. In each step three tensors wait for it at the same
-# time. How many ms of wall time does the delay cost the other ranks over both steps?
+# The table has three tensors, and each of them spent about 400 ms in *negotiate*. How many ms of
+# wall time has the late rank cost the other ranks over both steps?
 
 # %%
 predict("44.1", ms_lost=...)
@@ -283,8 +284,8 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 # Now tensors become ready one by one, as in a [backward pass](../labs/GLOSSARY.md#backward-pass). For a model of the background thread,
 # three rules are enough:
 #
-# - The negotiation in a cycle takes as long as a message of 0 bytes. It finds the tensors that were
-#   ready when it **began**.
+# - Each cycle begins with a negotiation, which takes as long as a message of 0 bytes, even if it
+#   finds nothing. It finds the tensors that were ready when it **began**.
 # - Then the messages for these tensors are sent, one after the other.
 # - The next cycle begins one cycle time after the last cycle **began**, or at once if that moment
 #   has passed.
@@ -304,9 +305,9 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #
 # ### Predict the step
 # 24 layers, each with a weight of 64 KiB and a bias of 256 bytes, become ready one by one within 50
-# ms, the first layer after 2 ms. We *assume* that a message takes 0.5 ms. Its bytes take 1 s for
-# every 25 MB in addition, which is 63 ms for all layers together. The threshold is 128 MiB. How
-# many ms does a step take with a cycle time of 100 ms, including the negotiations?
+# ms, the first layer after 2 ms. We *assume* that a message takes 0.5 ms, and in addition 1 s for
+# every 25 MB, which is 63 ms for the bytes of all layers. The threshold is 128 MiB. How many ms
+# does a step take with a cycle time of 100 ms, including the negotiations?
 
 # %%
 predict("44.2", ms_100=...)
@@ -400,8 +401,8 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # negotiated once more, and replaces the entry with the same name.
 #
 # ### Predict
-# In 4 steps the same 6 tensors are averaged, each with a name. About how many tensors are
-# negotiated by name in all, (a) in this case, (b) with an additional metric that has a new name in
+# In 4 steps the same 6 tensors are averaged, each with a name. How many tensors are negotiated by
+# name over all steps, (a) in this case, (b) with an additional metric that has a new name in
 # each step, (c) as in (a), but without a cache?
 
 # %%
@@ -484,21 +485,12 @@ print(
 # ## Measure
 # Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds, and once
 # with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so that the cores are
-# free for Horovod's threads. We no longer assume what a message costs: the cell measures MPI's
-# messages, and your `step_time` gets the result.
+# free for Horovod's threads. We no longer assume what a message costs, because the cell measures
+# MPI's messages and passes the result to your `step_time`.
 #
-# Four more steps ask what a *tensor* costs. They average 60 tensors of 256 bytes that are ready at
-# once:
-#
-# | step | what it shows |
-# |---|---|
-# | 60 known | the cache works |
-# | 60 negotiated | no cache |
-# | 60 without names | a cache, but new names in each step |
-# | 1 of 15 KiB | the control: the same bytes as one tensor |
-#
-# All of them take turns. The plot shows for each setting your prediction and the measured median,
-# with a line for the [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the steps. This takes about 20 s.
+# The plot shows for each setting your prediction and the measured median, with a line for the
+# [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the steps. The cell takes about 20 s, because it also runs four steps of
+# small tensors, which we look at under *Going further*.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
@@ -506,67 +498,46 @@ measured = start(lab44.measure, ways, rounds)[0]
 print(measured.where.describe())
 fit = scaling.fit_alpha_beta(measured.link)
 print(f"MPI sums n bytes in {1e6 * fit.alpha:.0f} µs + n · {1e9 * fit.beta:.2f} ns")
-nodes = ranks // on_node
-steps = {}
-for way, took in measured.times.items():
-    end, messages = lab44.prediction(way, ways, step_time, fit, on_node)
-    steps[way] = 1e3 * end
-    record.add(
-        "step" if nodes > 1 else "step, one node",
-        way=way,
-        seconds=took,
-        predicted=float(end),
-        messages=messages,
-        alpha=float(fit.alpha),
-        ranks=ranks,
-        nodes=nodes,
-        **measured.where.fields(),
-    )
+steps = lab44.predict_and_record(measured, ways, step_time, fit, ranks, on_node)  # ms
 times = {way: 1e3 * took.samples for way, took in measured.times.items()}
-plots.compare(steps, times, unit="ms", title="A step by its settings: predicted and measured")
+of_net = {way: times[way] for way in times if way not in lab44.OF_SMALL}
+plots.compare(steps, of_net, unit="ms", title="A step by its settings: predicted and measured")
 
 # %% [markdown]
 # **Explain.** Here the messages go through the memory of one machine and are short. With every
-# threshold a step therefore takes about 50 ms, the time in which the gradients become ready. With
-# *cycle of 20 ms* it takes 60 ms, because the last gradients, ready after 50 ms, wait for the cycle
-# at 60 ms. (If all steps take much longer, run the cell again when the machine is idle.)
+# threshold a step therefore takes little more than 50 ms, the time in which the gradients become
+# ready. With *cycle of 20 ms* it takes 60 ms, because the last gradients, ready after 50 ms, wait
+# for the cycle at 60 ms. (If your steps take much longer, run the cell again when the machine is
+# idle.)
 #
 # What changes on a **slow** link? `make tabletop BANDWIDTH=200mbit` starts a small Slurm cluster on
 # this machine, with two nodes and a link of 200 Mb/s between them, and `make submit LAB=44 NODES=2`
 # runs this lab there as a job. The next cell shows your most recent job, or the kit's reference if
-# you have none. Compare the columns `predicted` and `measured`, in ms.
+# you have none. Compare the columns `predicted` and `measured`, in ms. The last column is the
+# number of messages in the model.
 
 # %%
 frame, whose = cluster.records_or_reference("44", "step")
 last = frame.groupby("way", sort=False).last()
-between = {"predicted": last["predicted"], "measured": last["seconds"]}
-between |= {"quarter below": last["seconds_q1"], "quarter above": last["seconds_q3"]}
+slow = lab44.in_ms(last)
 print(f"ms of a step on {last['nodes'].max()} nodes ({whose}):")
-print((1e3 * pd.DataFrame(between)).round(1).assign(messages=last["messages"]))
+print(slow.drop(lab44.OF_SMALL, errors="ignore"))
 if "alpha" in last:
     print(f"A message costs {1e6 * last['alpha'].max():.0f} µs there, in addition to its bytes.")
 
 # %% [markdown]
-# **Explain.** For the network your model should come close, although it has not seen any step. In
-# the kit's reference, the bytes alone take 62 ms, and the two settings have different effects:
+# **Explain.** Your model should come close, although it has not seen any step. In the kit's
+# reference, the bytes alone take 62 ms, and the two settings have different effects:
 #
 # | change | predicted | measured |
 # |---|---|---|
 # | threshold from 0 to 128 MiB, 48 to 10 messages | 66.2 to 65.6 ms | 66.0 to 65.7 ms |
 # | cycle time from 1 to 20 ms | 65.6 to 82.4 ms | 65.7 to 82.6 ms |
 #
-# In exercise 44.2 a large threshold saved 20 ms, but here it saves half a millisecond or less.
-# There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 fewer
+# In exercise 44.2 a large threshold saved 20 ms, but here it saves about half a millisecond at
+# most. There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 fewer
 # messages should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is
 # expensive**, for example in a ring of many ranks ([lab 23](23_ring_allreduce.ipynb)).
-#
-# For the 60 tensors your model is far too fast, because it knows only what *messages* cost. The 60
-# tensors are one message, and so is the control. The difference between them is therefore the cost
-# of 60 **tensors**: for each of them a request, an entry in the lists, two copies, and a line of
-# Python.
-#
-# In `60 negotiated` and `60 without names` the tensors are negotiated by name, which should take
-# longer. Believe a difference only if the interquartile ranges do not overlap.
 #
 # ### What you take away
 # - A long NEGOTIATE phase is waiting for the last rank. The timeline shows which rank it was, if
@@ -577,8 +548,35 @@ if "alpha" in last:
 #   long cycle time costs up to one cycle per step. A slow link leads to fusion by itself.
 # - Give a name to everything you average, and keep its shape.
 #
+# ## Going further (optional): what does a tensor cost?
+# *(5 minutes)* Your model knows only what **messages** cost. To see what a **tensor** costs, the
+# measurement above also averaged 60 tensors of 256 bytes that are ready at once:
+#
+# | step | what is different |
+# |---|---|
+# | 60 known | nothing: the tensors are in the cache |
+# | 60 negotiated | no cache |
+# | 60 without names | a cache, but new names in each step |
+# | 1 of 15 KiB | the control: the same bytes as one tensor |
+
+# %%
+of_small = {way: times[way] for way in times if way in lab44.OF_SMALL}
+plots.compare(steps, of_small, unit="ms", title="60 small tensors: predicted and measured")
+print(f"ms of a step over the slow link ({whose}):")
+print(slow[slow.index.isin(lab44.OF_SMALL)])
+
+# %% [markdown]
+# **Explain.** The model predicts the same time for all four, because the 60 tensors fit into one
+# message, just as the control does. Compared with the control, the 60 tensors take several
+# milliseconds longer, on this machine and over the slow link. This is the cost of the **tensors**,
+# because each of them needs a request, an entry in the lists, two copies, and a line of Python.
+#
+# In `60 negotiated` and `60 without names` the tensors are negotiated by name, which should take
+# longer than `60 known`. Believe a difference only if the interquartile ranges do not overlap. In
+# the kit's reference they overlap.
+#
 # ## Going further (optional): does Horovod find the best settings itself?
-# `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and keeps the best
+# *(3 minutes)* `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and keeps the best
 # pair that it has tried. `HOROVOD_AUTOTUNE_LOG=file` writes down which ones. **The default, 1 ms
 # with 128 MiB, is not among them** (`parameter_manager.cc`, 0.28.1), so compare the result with the
 # default in one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was never faster

@@ -128,7 +128,8 @@ class CallLog(PassOn):
             if name not in self.STARTING:
                 return result
             request = _logged(result, name)
-            self.requests.append(request)
+            if request is not result:
+                self.requests.append(request)
             return request
 
         return call
@@ -205,8 +206,11 @@ class Watched(np.ndarray):
 
 def _logged(request, call: str):
     """The request of mpi4py as one that remembers the call that made it, for every way to wait for
-    it."""
+    it. A virtual rank's stays what it is."""
     from mpi4py import MPI
+
+    if not isinstance(request, MPI.Request):
+        return request
 
     class Logged(MPI.Request):
         """What MPI.Request.Waitall takes too; MPI empties it when it is over."""

@@ -46,9 +46,8 @@ def rates_of_seven_trainings(learning_rate):
         total = epochs * (images // batch)
         told = f"Batch {batch} of {images} images, base {base} at {base_batch}, power {power}, "
         told += f"warm-up {warm_up} of {epochs} epochs"
-        for step in sorted(
-            {0, 1, first // 2, abs(first - 1), first, (2 * first + total) // 3, total - 1}
-        ):
+        later = (2 * first + total) // 3
+        for step in sorted({0, 1, first // 2, abs(first - 1), first, later, total - 1}):
             slips = {
                 "Warm-up begins at the base rate, not at 0": _rate(step, first, total, 0, peak),
                 f"an epoch has {images} // {batch} steps": _rate(
@@ -138,10 +137,12 @@ def walk(update: Callable, start: list, steps: Sequence[list], **options) -> lis
     state = fresh_state(weights)
     after = []
     with np.errstate(all="ignore"):  # what is not finite is seen in what comes out
-        for state.t, (gradients, rate) in enumerate(zip(steps, RATES, strict=False), start=1):
+        for t, (gradients, rate) in enumerate(zip(steps, RATES, strict=False), start=1):
+            state.t = t
             given = [array.copy() for array in gradients]
             update(weights, given, state, rate, **options)
             expect.unchanged(gradients, given, "The list of gradients")
+            expect.equal(state.t, t, "state.t after a step", because="The caller counts the steps")
             after.append([array.copy() for array in arrays])
     return after
 
@@ -153,15 +154,9 @@ def expect_steps(update, right, weights, steps, slips=None, because="", **option
     got = walk(update, weights, steps, **options)
     want = walk(right, weights, steps, **options)
     for step, (after, right_after) in enumerate(zip(got, want, strict=True)):
-        expect.close(
-            after,
-            right_after,
-            f"{told}, step {step + 1}: weights",
-            rtol=1e-6,
-            atol=1e-12,
-            slips=slips if step == 0 else {},
-            because=because if step or not slips else "",
-        )
+        why = {"because": because} if step or not slips else {"slips": slips}
+        what = f"{told}, step {step + 1}: weights"
+        expect.close(after, right_after, what, rtol=1e-6, atol=1e-12, **why)
 
 
 def expect_without_norms(update, right, weights, steps, because: str, **options) -> None:
@@ -183,9 +178,9 @@ def lars_in_place(lars):
     gradients = steps[0]
     moved, more = (distances(lars, weights, gradients, factor) for factor in (1, 1000))
     expect(all(moved), f"After a step a matrix is what it was: {IN_PLACE}.")
-    what = "How far matrices move, with gradients 1,000 times as large"
-    no_say = "With LARS the gradient's size has no say in matrices; this call has decay=0"
-    expect.close(more, moved, what, because=no_say)
+    what = "How far matrices move with gradients 1,000 times as large (expected: no change)"
+    same = "With LARS the size of the gradient does not matter in matrices; this call has decay=0"
+    expect.close(more, moved, what, because=same)
 
     size, slope = (norm([norm(one) for one in arrays[::2]]) for arrays in (weights, gradients))
     mistakes = {
@@ -193,8 +188,11 @@ def lars_in_place(lars):
         "each layer has its own norms; these are of the whole net": {
             "local": lambda w, g, trust, decay: trust * size / (slope + decay * size)
         },
-        "two norms stand below the fraction, ‖g‖ + decay * ‖w‖": {
+        "the denominator is the sum of two norms, ‖g‖ + decay * ‖w‖": {
             "local": lambda w, g, trust, decay: trust * norm(w) / norm(g + decay * w)
+        },
+        "the decay belongs into the denominator, too": {
+            "local": lambda w, g, trust, decay: trust * norm(w) / norm(g)
         },
     }
     first = {"trust": 0.05, "decay": 0.1, "momentum": 0.9}
@@ -210,7 +208,7 @@ def lars_in_place(lars):
         expect_steps(lars, right_lars, weights, steps, because=passed, **options)
     for decay in (0.0, 0.1):
         options = {"trust": 0.02, "decay": decay, "momentum": 0.9}
-        zero = "where a norm is 0, the local rate is 1"
+        zero = "where a norm is 0, the local rate is 1, and step is g + decay * w"
         expect_without_norms(lars, right_lars, weights, steps, zero, **options)
 
 
@@ -240,8 +238,9 @@ def lamb_in_place(lamb):
     expect_steps(lamb, right_lamb, weights, steps, slips, later, decay=0.0)
     for decay in (0.1, 0.01):
         expect_steps(lamb, right_lamb, weights, steps, because=later, decay=decay)
-    zero = "where a norm is 0, the ratio is 1"
-    expect_without_norms(lamb, right_lamb, weights, steps, zero, decay=0.0)
+    zero = "where ‖w‖ or ‖step‖ is 0, the ratio is 1; with decay, step is not 0 where g is"
+    for decay in (0.0, 0.1):
+        expect_without_norms(lamb, right_lamb, weights, steps, zero, decay=decay)
 
 
 # ---------------------------------------- a step on many ranks
@@ -291,13 +290,11 @@ def three_steps(comm, step: Callable, update: Callable) -> Seen:
     seen = Seen([], [], [])
     log = CallLog(comm)
 
-    callers = state
-
     def spy(weights, gradients, state, rate):
         arrays = f"{len(weights)} arrays, like the weights; these are {len(gradients)}"
         sentence = f"update takes a list of {arrays}. Join before the Allreduce, cut after it."
         expect(len(gradients) == len(weights), sentence)
-        right = RATE / callers.t
+        right = RATE / (len(seen.weights) + 1)
         sentence = f"The rate is {right:.4g}, and update got {rate:.4g}"
         scaled = f"{sentence}: the schedule has scaled it for the whole batch already."
         expect(rate == right, scaled)
@@ -345,7 +342,7 @@ def expect_one_process(ranks: Sequence[Seen], update: Callable, where: str) -> N
             expect.close(given, gradient, what, rtol=1e-6, atol=1e-10, slips=slips)
             what = f"{at}: the weights, by right gradients"
             same = {"they are what they were: give update those of the caller, no copy": before}
-            own = "Is `state` the caller's own?"
+            own = "Is `state` the caller's own, changed by update alone?"
             after = seen.weights[state.t - 1]
             expect.close(after, weights, what, rtol=1e-6, atol=1e-10, slips=same, because=own)
     calls = [name for seen in ranks for name in seen.calls]
@@ -371,15 +368,8 @@ def _one_step_in_float32(comm, step: Callable) -> None:
     state.t = 1
     images, labels = _batches(comm.size)[0]
     own = slice(comm.rank, None, comm.size)
-    step(
-        comm,
-        weights,
-        images[own].astype(np.float32),
-        labels[own],
-        lambda *_, **__: None,
-        state,
-        RATE,
-    )
+    part = images[own].astype(np.float32)
+    step(comm, weights, part, labels[own], lambda *_, **__: None, state, RATE)
 
 
 def _float64_weights() -> list[np.ndarray]:
@@ -412,6 +402,18 @@ class Trained(NamedTuple):
 def start_weights(seed: int = 0) -> list[np.ndarray]:
     """[W1 (64, 64), b1 (64,), …], float32, as `nets.start_weights` draws them."""
     return nets.start_weights(seed, SIZES)
+
+
+def norm_ratios(seeds: Sequence[int]) -> np.ndarray:
+    """‖w‖ / ‖g‖ of each matrix at the start of training, for all training images: mean of the
+    seeds."""
+    ratios = []
+    for seed in seeds:
+        weights = start_weights(seed)
+        gradients = nets.gradient(weights, *digits()[:2])
+        pairs = zip(weights[::2], gradients[::2], strict=True)
+        ratios.append([norm(w) / norm(g) for w, g in pairs])
+    return np.mean(ratios, axis=0)
 
 
 def fresh_state(weights: list[np.ndarray]) -> SimpleNamespace:
@@ -487,13 +489,8 @@ def draw_wrong(trained: Mapping, title: str) -> None:
         way: {batch: [100 - training.right for training in row] for batch, row in rows.items()}
         for way, rows in trained.items()
     }
-    axes = {
-        "xlabel": "images per step",
-        "ylabel": "test images wrong (%)",
-        "logx": True,
-        "logy": True,
-    }
-    plots.lines(wrong, title=title, **axes)
+    axes = {"xlabel": "images per step", "ylabel": "test images wrong (%)"}
+    plots.lines(wrong, title=title, logx=True, logy=True, **axes)
     for way, rows in wrong.items():
         spans = [
             f"{batch}: {100 - max(row):.0f}-{100 - min(row):.0f}" for batch, row in rows.items()
@@ -569,6 +566,22 @@ def times_to_goal(
     return table
 
 
+def measured_times(
+    trained: Mapping, computing: Mapping[str, timing.Measurement], per_gpu: int, machine: str
+) -> dict[str, dict]:
+    """`times_to_goal`, recorded. computing: of `step_times`, by the optimizer that a way begins
+    with."""
+    seconds = {way: computing[way.split(",")[0]].median for way in trained}
+    times = times_to_goal(trained, seconds, per_gpu, machine)
+    for name, time in computing.items():
+        record.add("step", way=name, images=per_gpu, seconds=time)
+    for way, rows in times.items():
+        epoch, goal = zip(*rows.values(), strict=True)
+        fields = {"batches": list(rows), "epoch": epoch, "goal": goal}
+        record.add("times", unit="s", way=way, gpu=per_gpu, machine=machine, **fields)
+    return times
+
+
 def speed_ups(times: Mapping, first: str) -> tuple[dict[int, float], dict[str, dict[int, float]]]:
     """How many times as fast as in the way `first` at its smallest batch: an epoch, and each way to
     the goal.
@@ -584,3 +597,24 @@ def speed_ups(times: Mapping, first: str) -> tuple[dict[int, float], dict[str, d
             if np.isfinite(time) and np.isfinite(one_goal):
                 goals.setdefault(way, {})[batch] = one_goal / time
     return epoch, goals
+
+
+def draw_speed_ups(epoch: Mapping, goals: Mapping, goal: float, per_gpu: int) -> None:
+    """Plot both results of `speed_ups`; without "SGD, linear", which is like the one with
+    warm-up."""
+    curves = {f"{goal} %: {way}": row for way, row in goals.items() if way != "SGD, linear"}
+    axes = {
+        "xlabel": f"images per step, {per_gpu} a GPU",
+        "ylabel": "times as fast as SGD on 1 GPU",
+    }
+    title = f"Epochs get faster, the time to {goal} % improves less"
+    plots.lines(curves | {"an epoch": epoch}, title=title, logx=True, logy=True, **axes)
+
+
+def print_gains(goals: Mapping, per_gpu: int) -> None:
+    """For each way: its best batch, in GPUs, and the gain. goals: of `speed_ups`."""
+    for way, row in goals.items():
+        batch = max(row, key=row.get)
+        used = batch // per_gpu
+        gain = f"{row[batch]:4.1f} times as fast, with {used:2} GPUs"
+        print(f"{way:>22}: {gain}: {row[batch] / used:.2f} per GPU")

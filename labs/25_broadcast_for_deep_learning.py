@@ -236,8 +236,8 @@ for count in (1, 64, 640):
 #
 # ## Into how many chunks?
 # The more chunks there are, the sooner all links work at the same time, but each chunk is one more
-# message and costs α. Somewhere in between is the best number of chunks. An example with 8 ranks
-# and a vector for which nβ is 100 α:
+# message and costs α. Somewhere in between is the best number of chunks. The table shows this for
+# 8 ranks and a vector for which nβ is 100 α:
 #
 # | chunks | T(k) |
 # |---|---|
@@ -452,7 +452,8 @@ for way in ("picked", single, "with NCCL", "tree"):
 #
 # You should see that picking a way for each layer is only a little better than the chain for all
 # layers (157 ms instead of 169 ms). The eight longest layers, which have 98 % of the bytes, are
-# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all.
+# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all. A finer
+# table would pick better for 9.4 MB, which *with NCCL* sends in 0.4 ms less than the chain.
 #
 # What is this worth in training? A forward and a [backward pass](../labs/GLOSSARY.md#backward-pass) need about 93 · 10⁹ operations for
 # each image. With 32 images and 1.3 · 10¹² operations per second ([lab 32](32_buckets_and_overlap.ipynb)), a GPU computes for 2.3 s
@@ -494,10 +495,10 @@ for nics in (machine.nics, machine.ranks_per_node):
     print(f"The tree with {nics:2} NICs in a node: {time:.2f} s for {sizes[-1]:,} bytes")
 
 # %% [markdown]
-# **Explain.** The shared NICs are the cause: with 16 of them the tree takes about 0.22 s instead of
-# 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2, 4, 8, 16,
-# 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so only the
-# first four steps stay inside a node:
+# **Explain.** The shared NICs are the cause, because with 16 of them the tree takes about 0.22 s
+# instead of 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2,
+# 4, 8, 16, 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so
+# only the first four steps stay inside a node:
 #
 # | steps of the tree | messages | time, in whole vectors |
 # |---|---|---|
@@ -537,10 +538,10 @@ for name, (changed, start) in changes.items():
 
 
 # %% [markdown]
-# **Explain.** For 1 KiB the tree is fastest in all four cases, and for 256 MiB the chain is, so these
-# results do not depend on the changed numbers. For 1 MiB, with twice the bandwidth inside a node,
-# *with NCCL* is fastest instead of scatter-allgather. There only a measurement on the real machine
-# can decide.
+# **Explain.** For 1 KiB the tree is fastest in all four cases, and for 256 MiB the chain is, so
+# these results do not depend on the changed numbers. For 1 MiB, with twice the bandwidth inside a
+# node, *with NCCL* is fastest instead of scatter-allgather. There only a measurement on the real
+# machine can decide.
 #
 # ## Going further (optional): real ranks
 # This part takes about 4 more minutes. It runs three of our broadcasts and MPI's own `Bcast` on

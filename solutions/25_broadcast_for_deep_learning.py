@@ -10,9 +10,9 @@
 # In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain that
 # MVAPICH2-GDR uses for deep learning. First we write scatter-allgather and the chain, which cut the
 # vector into chunks, and find the best number of chunks. Then we compare five broadcasts on a
-# modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Three optional last
-# parts (about 10 minutes more) ask how sure the result is, run the broadcasts on real ranks, and
-# compare with published gains.
+# modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Four optional last
+# parts (about 15 minutes more) find why the tree is so slow there, ask how sure the result is, run
+# the broadcasts on real ranks, and compare with published gains.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
 # (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
@@ -24,7 +24,7 @@
 # rank that sends it, and nβ is the time of a whole vector of n bytes. Each number is that of a
 # chunk, which is a quarter of the vector.*
 #
-# Needs: mpi · Ranks: 4 · Minutes: 70 · Level: intermediate · Before: 21, 22, 23
+# Needs: mpi · Ranks: 4 · Minutes: 65 · Level: intermediate · Before: 21, 22, 23
 
 # %%
 from collections import Counter
@@ -61,7 +61,7 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # GPU.
 #
 # How long are the messages of such a program? The next cell prints the megabytes of each layer of
-# VGG-16. Look for the longest, fc6.
+# VGG-16. The longest is fc6, the first fully connected layer.
 
 # %%
 # Bytes, float32.
@@ -75,19 +75,21 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # processes one batch.
 #
 # The tree from lab 21, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
-# one after another. With 64 ranks it sends the 411 MB of layer fc6 six times in a row. To *receive*
-# n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits for the
-# whole vector before it sends anything.
+# one after another. With 128 ranks it sends the 411 MB of layer fc6 seven times in a row. To
+# *receive* n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits
+# for the whole vector before it sends anything.
 #
 # The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
 # rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
-# own chunk and passes on to the right what has just arrived from the left. This is known as van de
-# Geijn's algorithm, and MPI libraries use it for long vectors. (They often scatter along a tree.
-# Here the root sends every chunk itself, which takes more messages, but no more bytes.)
+# own chunk and passes on to the right what has just arrived from the left.
 #
-# With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more, so together
-# they take 1.5 nβ, while the tree takes 2 nβ. With p ranks they take 2(p − 1)/p nβ, which is always
-# less than 2 nβ.
+# This is known as van de Geijn's algorithm, and MPI libraries use it for long vectors. (They often
+# scatter along a tree. Here the root sends every chunk itself, which takes more messages, but no
+# more bytes.)
+#
+# With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more. If we
+# neglect α, they take 1.5 nβ together, while the tree takes 2 nβ. With p ranks they take
+# 2(p − 1)/p nβ, which is always less than 2 nβ.
 #
 # The next table follows the chunks 0, 1 and 2 on three ranks, with root 1. The variable `me` is a
 # rank's number counted from the root. In the ring, 0 → 2 means that the rank sends chunk 0 and
@@ -99,13 +101,15 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # | ring, i = 0 | 0 → 2 | 1 → 0 | 2 → 1 |
 # | ring, i = 1 | 2 → 1 | 0 → 2 | 1 → 0 |
 #
-# In each line of the ring a rank sends the chunk that it received in the line above. The root has
-# all chunks from the start, but it takes part in the ring like any other rank.
+# In each line of the ring a rank sends the chunk that it received in the line above. The root,
+# which has all chunks from the start, begins with chunk 0 and takes part in the ring like any other
+# rank.
 #
 # ### Exercise 25.1 · Scatter, then allgather
-# Write `scatter_allgather` for any root, any number of ranks and any length. The root sends chunk i
-# directly to the rank whose `me` is i. Chunks are views, so what you receive into `chunks[i]` is
-# written into `vector`. This takes about 9 lines. *(intermediate)*
+# Write `scatter_allgather` for any root, any number of ranks, and vectors of any length and type,
+# with `Send`, `Recv` and `Sendrecv`. The root sends chunk i directly to the rank whose `me` is i.
+# Chunks are views, so what you receive into `chunks[i]` is written into `vector`. This takes about
+# 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: scatter</summary>
 #
@@ -145,8 +149,8 @@ check("25.1", scatter_allgather)
 # %% [markdown]
 # ## The pipelined chain
 # In a *chain* each rank passes on to its right neighbor what it has received from its left
-# neighbor. In one piece this is slow: with 8 ranks the vector travels over 7 links one after
-# another, which takes 7 nβ. If the vector is cut into k chunks, however, a rank can send the first
+# neighbor. This is slow for a vector in one piece, which travels to 8 ranks over 7 links one after
+# another and takes 7 nβ. If the vector is cut into k chunks, however, a rank can send the first
 # chunk *while* it receives the second, so many links work at the same time.
 #
 # The last rank receives its first chunk in step p − 1 and one further chunk in each step after
@@ -173,11 +177,13 @@ predict("25.2", chain=1.97, tree=6.0)
 
 # %% [markdown]
 # ### Exercise 25.2 · The pipelined chain
-# Write the chain that MVAPICH2-GDR uses for GPUs (Awan et al., 2018): cut `vector` into `count`
-# chunks, and pass each chunk on to `right` while the next one arrives from `left`. At the ends of
-# the chain `left` or `right` is `PROC_NULL`. A send to `PROC_NULL` and a receive from it do
-# nothing, so all ranks can make the same calls. If `count` is greater than the length of the
-# vector, some chunks are empty. This takes about 5 lines. *(intermediate)*
+# Write the chain that MVAPICH2-GDR uses for GPUs (Awan et al., 2018). Cut `vector` into `count`
+# chunks of nearly equal length, and pass each chunk on to `right` while the next one arrives from
+# `left`. If `count` is greater than the length of the vector, some chunks are empty.
+#
+# At the ends of the chain `left` or `right` is `PROC_NULL`. A send to `PROC_NULL` and a receive
+# from it do nothing, so all ranks can make the same calls. This takes about 5 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: what must overlap</summary>
 #
@@ -219,8 +225,8 @@ check("25.2", chain)
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
 # introduced. Here all of its links are alike (10 GB/s), and every send waits for its receive, as
 # long messages do. In the plot each thin bar is one chunk that a rank sends, and a step takes about
-# 0.1 ms. Look for the last bar of rank 6: after it, rank 7 has all chunks. The lines below the plot
-# show the time to send 1 GB to 64 ranks as a multiple of nβ.
+# 0.1 ms. Look for the last bar of rank 6, after which rank 7 has all chunks. The lines below the
+# plot show the time to send 1 GB to 64 ranks as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -236,13 +242,13 @@ for count in (1, 64, 640):
 # all links work at the same time.
 #
 # The printed lines should show that with 64 chunks the chain is as good as scatter-allgather. Both
-# take about 1.97 nβ, because (64 − 2 + 64)/64 = 1.97, while the tree takes 6 nβ. With more chunks
-# the chain approaches nβ: 640 chunks take about 1.1 nβ.
+# take about 1.97 nβ, because (64 − 2 + 64)/64 and 2 · 63/64 are both 1.97, while the tree takes
+# 6 nβ. With more chunks the chain approaches nβ, and 640 chunks take about 1.1 nβ.
 #
 # ## Into how many chunks?
 # The more chunks there are, the sooner all links work at the same time, but each chunk is one more
-# message and costs α. Somewhere in between is the best number of chunks. Try it with 8 ranks and a
-# vector for which nβ is 100 α:
+# message and costs α. Somewhere in between is the best number of chunks. The table shows this for
+# 8 ranks and a vector for which nβ is 100 α:
 #
 # | chunks | T(k) |
 # |---|---|
@@ -296,8 +302,8 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
 # **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
-# half or twice the best k costs little. With very few chunks, each step is long, and with very
-# many, the latencies of all the messages determine the time.
+# half or twice the best k costs only 10 % more time. With very few chunks each step is long, and
+# 1/32 of the best k takes about seven times as long as the best.
 #
 # ## Two levels
 # So far, all links have been equal. In a cluster of nodes with several GPUs they are not, so a
@@ -321,10 +327,11 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # ### Measure: which broadcast is fastest at which size?
 # The next cell prints the machine on which we compare the broadcasts, a model of nodes with 16 K80
 # GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
-# nodes. The 16 ranks of a node share 2 NICs (the lines *ranks_per_node* and *nics*): each rank
-# always uses the same one of them, and messages that leave through one NIC at the same time share
-# its bandwidth. The third column says whether a number was published, computed or estimated, and
-# several are *estimates*.
+# nodes. The third column says whether a number was published, computed or estimated.
+#
+# The 16 ranks of a node share 2 NICs (the lines *ranks_per_node* and *nics*). Each rank always uses
+# the same one of them, and messages that leave through one NIC at the same time share its
+# bandwidth.
 
 # %%
 machine = virtual.machine(where)
@@ -341,8 +348,8 @@ print(machine)
 # | 4 | *two-level* | two levels with the chain inside |
 # | 5 | *with NCCL* | two levels with a ring of NCCL inside |
 #
-# [NCCL](@nccl) is the NVIDIA Collective Communications Library. An earlier design of MVAPICH2-GDR
-# used it inside each node, so row 5 is what the chain had to beat.
+# [NCCL](@nccl) is the NVIDIA Collective Communications Library. Row 5 stands for an earlier design
+# of MVAPICH2-GDR, which used NCCL inside each node.
 #
 # <details><summary>How we model NCCL, and the α and β from which the best k is computed</summary>
 #
@@ -401,33 +408,9 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 # they travel at the same time.
 #
 # For the longest vectors the chain is fastest, because each link carries the vector only once and
-# nearly all links work at the same time. In between, other ways are fastest.
-#
-# ### Measure: why is the tree so slow for long vectors?
-# In the right part of the second plot the bandwidth of the tree is only about 0.24 GB/s, although a
-# link between nodes has 6.39 GB/s. Its seven steps explain a factor of about 7, but not of 27. A
-# possible cause is that the 16 ranks of a node share two NICs. The next cell therefore repeats the
-# tree's largest broadcast, first with two NICs in a node and then, as a control, with 16.
-
-# %%
-for nics in (machine.nics, machine.ranks_per_node):
-    time = lab25.tree_time(machine.but(nics=nics), sizes[-1], many)
-    print(f"The tree with {nics:2} NICs in a node: {time:.2f} s for {sizes[-1]:,} bytes")
-
-# %% [markdown]
-# **Explain.** The shared NICs are the cause: with 16 of them the tree takes about 0.22 s instead of
-# 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2, 4, 8, 16,
-# 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so only the
-# first four steps stay inside a node:
-#
-# | steps of the tree | messages | time, in whole vectors |
-# |---|---|---|
-# | 1 to 4 | inside the first node | 1 in each step, together 4 |
-# | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC | 8 in each step, together 24 |
-#
-# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. The
-# chain and the two levels don't have this problem, because only one rank of each node sends to
-# other nodes.
+# nearly all links work at the same time. In between, other ways are fastest. The tree has only
+# about 0.24 GB/s for long vectors, because the ranks of a node share its NICs. The first optional
+# part at the end shows how.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
@@ -463,32 +446,29 @@ check("25.4", pick)
 # The next cell adds up the time of all 16 broadcasts of a training step, first with one way for all
 # layers, and then with a way picked for each layer. In the plot, each bar is the sum for one way,
 # and its lower part is the time of the longest layer alone. The lines below it say for how many
-# layers each way was picked, and compare the picked ways with single ways. This takes about 10 s.
+# layers each way was picked, and compare the picked ways with the best single way and two others.
+# This takes about 10 s.
 
 # %%
 seconds = partial(ways.seconds, ranks=many, machine=machine)
 parts = lab25.training_step(dict(layers), seconds, pick)
 bars = {way.replace(" ", "\n").replace("-", "-\n"): times for way, times in parts.items()}
-plots.bars(
-    bars, ylabel="ms a training step", title=f"{net} to {many} ranks of {where}: one layer decides"
-)
+title = f"{net} to {many} ranks of {where}, the longest layer apart"
+plots.bars(bars, ylabel="ms a training step", title=title)
 whole = {way: sum(times.values()) for way, times in parts.items()}
 single = min(table, key=whole.get)
-counts = Counter(pick(nbytes) for nbytes in layers)
-print("Layers by picked way:", ", ".join(f"{way} {count}" for way, count in counts.items()))
-for name, way in (
-    ("picked", "picked"),
-    (f"best single way, {single}", single),
-    ("two levels with NCCL", "with NCCL"),
-    ("tree", "tree"),
-):
-    print(f"{name}: {whole[way]:.1f} ms a step")
+print("Layers by picked way:", dict(Counter(pick(nbytes) for nbytes in layers)))
+for way in ("picked", single, "with NCCL", "tree"):
+    print(f"{way}: {whole[way]:.1f} ms a step")
 
 # %% [markdown]
-# **Explain.** Layer fc6 has three quarters of the bytes, so it determines the sum. You should see
-# that picking a way for each layer is only a little better than the best single way (157 ms instead
-# of 169 ms), because the small layers take little time in any way. The tree takes 2.3 s, mostly
-# because of the shared NICs: 24 times the 553 MB of all layers take 2.1 s at 6.39 GB/s.
+# **Explain.** Layer fc6 has three quarters of the bytes and takes more than half of each sum. The
+# tree takes 2.3 s, mostly because of the shared NICs.
+#
+# You should see that picking a way for each layer is only a little better than the chain for all
+# layers (157 ms instead of 169 ms). The eight longest layers, which have 98 % of the bytes, are
+# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all. A finer
+# table would pick better for 9.4 MB, which *with NCCL* sends in 0.4 ms less than the chain.
 #
 # What is this worth in training? A forward and a backward pass need about 93 · 10⁹ operations for
 # each image. With 32 images and 1.3 · 10¹² operations per second (lab 32), a GPU computes for 2.3 s
@@ -510,12 +490,41 @@ for name, way in (
 #   as much, scatter-allgather twice as much, and a chain of many chunks little more than nβ.
 # - Chunks cost messages, (p − 2 + k)α in all. The best k is √((p − 2)nβ/α), and a factor of two in
 #   k costs little.
-# - Where the ranks of a node share NICs, count the vectors that pass through one NIC. In the last
-#   steps of the tree all ranks of a node send at the same time, in the chain only one does.
 # - For short vectors the number of messages that follow one another determines the time, and for
-#   long vectors the number of bytes. A network has both kinds of layer, so choose by size.
+#   long vectors the number of bytes. A network has both kinds of layer, so the size decides which
+#   broadcast to choose.
 #
 # Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
+#
+# ## Going further (optional): why is the tree so slow for long vectors?
+# This part takes about 5 more minutes.
+#
+# The tree has only about 0.24 GB/s for long vectors, although a link between nodes has 6.39 GB/s.
+# Its seven steps explain a factor of about 7, but not of 27. A possible cause is that the 16 ranks
+# of a node share two NICs. The next cell therefore repeats the tree's largest broadcast, first with
+# two NICs in a node and then, as a control, with 16.
+
+# %%
+for nics in (machine.nics, machine.ranks_per_node):
+    time = lab25.tree_time(machine.but(nics=nics), sizes[-1], many)
+    print(f"The tree with {nics:2} NICs in a node: {time:.2f} s for {sizes[-1]:,} bytes")
+
+# %% [markdown]
+# **Explain.** The shared NICs are the cause, because with 16 of them the tree takes about 0.22 s
+# instead of 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2,
+# 4, 8, 16, 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so
+# only the first four steps stay inside a node:
+#
+# | steps of the tree | messages | time, in whole vectors |
+# |---|---|---|
+# | 1 to 4 | inside the first node | 1 in each step, together 4 |
+# | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC | 8 in each step, together 24 |
+#
+# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. In the
+# training step, 24 times the 553 MB of all layers take 2.1 of the tree's 2.3 s.
+#
+# The chain and the two levels don't have this problem, because only one rank of each node sends to
+# other nodes. Where the ranks of a node share NICs, count the vectors that pass through one NIC.
 #
 # ## Going further (optional): how sure is this result?
 # This part takes about 4 more minutes.
@@ -543,9 +552,10 @@ for name, (changed, start) in changes.items():
         print(f"{name:22}{n:>12,} bytes: {winner:17} NCCL takes {longer:.1f} times as long")
 
 # %% [markdown]
-# **Explain.** If the fastest way for a size is the same in all four cases, it does not depend on
-# the changed number. This is so for 1 KiB, where the tree is fastest, and for 256 MiB, where the
-# chain is. If the fastest way changes, only a measurement on the real machine can decide.
+# **Explain.** For 1 KiB the tree is fastest in all four cases, and for 256 MiB the chain is, so
+# these results do not depend on the changed numbers. For 1 MiB, with twice the bandwidth inside a
+# node, *with NCCL* is fastest instead of scatter-allgather. There only a measurement on the real
+# machine can decide.
 #
 # ## Going further (optional): real ranks
 # This part takes about 4 more minutes. It runs three of our broadcasts and MPI's own `Bcast` on
@@ -585,6 +595,9 @@ for way, row in curves.items():
 # chunk is one more message. For 16 MiB the ways that cut the vector might be faster, because four
 # chunks to four ranks take 1.5 nβ and the tree takes 2 nβ. Long bars mean that ranks also wait for
 # a core, and then the plot does not tell you which way is faster.
+#
+# MPI's own `Bcast` might be faster than the three others at all sizes. A likely cause, not measured
+# here, is that ours call MPI from Python for each message.
 #
 # ## Going further (optional): what was published
 # This part takes about 2 more minutes.

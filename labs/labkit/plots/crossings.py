@@ -50,8 +50,8 @@ def crossover(times, *, title: str = "Who is fastest", ylabel: str = "ranks", na
     axes.set_ylim(up[0], up[-1])
     if sizes[-1] > 16 * sizes[0]:
         byte_axis(axes, sizes)
-        if len(sizes) <= 9 and all(math.log2(n).is_integer() for n in sizes):
-            byte_ticks(axes, sizes)
+        if all(math.log2(n).is_integer() for n in sizes):
+            byte_ticks(axes, sizes[:: -(-len(sizes) // 9)])
     else:
         axes.set_xticks(sizes, [f"{n:g} B" for n in sizes])
     axes.set_yticks(ranks, [f"{p:g}" for p in ranks])

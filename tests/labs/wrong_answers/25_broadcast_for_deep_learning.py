@@ -48,12 +48,13 @@ RIGHT = [
         request.Wait()
         going.append(comm.Isend(chunk, dest=right))
     MPI.Request.Waitall(going)"""),
-    Right("25.2", "places in place of pairs", CHAIN, """\
-    chunks = np.array_split(vector, count)
+    Right("25.2", "places in place of pairs, slices of equal length and a shorter last one", CHAIN, """\
+    length = max(1, -(-len(vector) // count))
+    chunks = [vector[i : i + length] for i in range(0, len(vector), length)]
     comm.Recv(buf=chunks[0], source=left)
-    for i in range(1, count):
+    for i in range(1, len(chunks)):
         comm.Sendrecv(chunks[i - 1], right, 0, chunks[i], left)
-    comm.Send(buf=chunks[count - 1], dest=right)"""),
+    comm.Send(buf=chunks[-1], dest=right)"""),
     Right("25.3", "a whole number of NumPy's", BEST,
           "    return np.int64(max(np.rint(np.sqrt((ranks - 2) * nbytes * beta / alpha)), 1))"),
     Right("25.3", "rounded up", BEST,
@@ -82,20 +83,19 @@ WRONG = [
           "comm.Send(chunks[old], dest=right)"),
     Wrong("25.1", "source is the rank to the right too",
           "recvbuf=chunks[new], source=left", "recvbuf=chunks[new], source=right", "With 3 ranks"),
-    Wrong("25.1", "receives where the chunk that it sends lies",
-          "recvbuf=chunks[new]", "recvbuf=chunks[old]", "the vector of root 0"),
     Wrong("25.1", "one step too few",
           "for i in range(comm.size - 1)", "for i in range(comm.size - 2)", "is wrong on"),
     Wrong("25.1", "the root sends a chunk to itself",
           "for i in range(1, comm.size)", "for i in range(comm.size)", "rank 0 waits in Send to itself"),
     Wrong("25.1", "receives new arrays: nothing comes into `vector`",
           RING, "        chunks[new] = comm.sendrecv(chunks[old], dest=right, source=left)", "is wrong on"),
-    Wrong("25.1", "no scatter: the whole vector goes down the line", [SCATTER, GATHER + RING], ["""\
-    if me:
-        comm.Recv(vector, source=left)
-    if me < comm.size - 1:
-        comm.Send(vector, dest=right)
-""", ""], "but no rank scatters: the most ranks that one sends to: expected"),
+    Wrong("25.1", "returns a new vector", [SCATTER, RING],
+          ["    chunks = [chunk.copy() for chunk in chunks]\n" + SCATTER, RING + "\n    return np.hstack(chunks)"],
+          "in a new array: write it into `vector`"),
+    Wrong("25.1", "a float64 array for what arrives", RING, """\
+        came = np.empty(len(chunks[new]))
+        comm.Sendrecv(chunks[old].astype(float), dest=right, recvbuf=came, source=left)
+        chunks[new][:] = came""", "the vector of root 0 (int64) is wrong on"),
     Wrong("25.1", "no scatter: a chain of p chunks", [SCATTER, GATHER + RING], ["""\
     if me:
         comm.Recv(chunks[0], source=left)
@@ -132,25 +132,25 @@ WRONG = [
           "np.array_split(vector, count)", "np.array_split(vector, comm.size)",
           "messages; chain sends 1"),
     Wrong("25.2", "one chunk, whatever count says", "np.array_split(vector, count)", "[vector]",
-          "64 chunks to 64 ranks (1 chunk takes 63 nβ). nβ it took: expected between 1 and 2, got 63"),
+          "the messages for 6 chunks: expected 6, got 1"),
+    Wrong("25.2", "one chunk too few", "np.array_split(vector, count)",
+          "np.array_split(vector, max(1, count - 1))", "the messages for 6 chunks: expected 6, got 5"),
+    Wrong("25.2", "no more chunks than ranks", "np.array_split(vector, count)",
+          "np.array_split(vector, min(count, comm.size))", "the messages for 6 chunks: expected 6, got 2"),
+    Wrong("25.2", "the whole remainder in the last chunk", "np.array_split(vector, count)",
+          "np.split(vector, [i * (len(vector) // count) for i in range(1, count)])",
+          "chunks of nearly equal length, to 8 ranks: nβ it took: expected between 1 and 1.2, got 4"),
     Wrong("25.2", "MPI's own broadcast",
           CHAIN, "    comm.Bcast(vector, root=root)", "vectors; chain sends 1.00"),
     Wrong("25.2", "drops the remainder",
           "np.array_split(vector, count)", "np.split(vector[: len(vector) // count * count], count)",
           "is wrong on"),
-    Wrong("25.2", "chunks of a fixed length, none where count exceeds the length",
-          "np.array_split(vector, count)",
-          "[vector[i * (len(vector) // count) : (i + 1) * (len(vector) // count)] for i in range(count)]",
-          "is wrong on"),
     Wrong("25.2", "sends the whole vector each time",
           "comm.Sendrecv(old, dest=right, recvbuf=new, source=left)",
           "comm.Sendrecv(vector, dest=right, recvbuf=vector, source=left)",
           "Message truncated: rank 0 sent 32 values"),
-    Wrong("25.2", "sends the chunk that is about to come",
-          "comm.Sendrecv(old, dest=right, recvbuf=new", "comm.Sendrecv(new, dest=right, recvbuf=new",
-          "the vector of root 0 is wrong on rank"),
     Wrong("25.2", "receives in the wrong place",
-          "recvbuf=new", "recvbuf=old", "the vector of root 0 is wrong on rank"),
+          "recvbuf=new", "recvbuf=old", "the vector of root 0 (int64) is wrong on rank"),
     Wrong("25.2", "forgets the last chunk", "    comm.Send(chunks[-1], dest=right)", "", "rank"),
     Wrong("25.2", "wrong neighbour",
           "comm.Recv(chunks[0], source=left)", "comm.Recv(chunks[0], source=right)", "rank"),
@@ -168,14 +168,19 @@ WRONG = [
     Wrong("25.3", "no whole number", "round(sqrt", "(sqrt", "a whole number. Got 171."),
     Wrong("25.3", "0 chunks of a short vector", BEST, BEST.replace("max(1, ", "max(0, "), "Got 0"),
     Wrong("25.3", "without the root", "round(sqrt(", "round((", "best number of chunks is 171"),
+    Wrong("25.3", "2 chunks for two ranks", "        return 1\n", "        return ranks\n", "8 bytes, 2 ranks"),
     Wrong("25.3", "one rank is no chain", "    if ranks < 3:\n        return 1\n", "", "math domain error"),
     Wrong("25.4", "nearest by difference, not by ratio",
-          "abs(log(size / nbytes))", "abs(size - nbytes)", "by `best`"),
-    Wrong("25.4", "the size, not the way", "return best[nearest]", "return nearest", "by `best`"),
-    Wrong("25.4", "the same way for all", "return best[nearest]", "return 'chain'", "by `best`"),
+          "abs(log(size / nbytes))", "abs(size - nbytes)", "expected 'entry 2', got 'entry 1'"),
+    Wrong("25.4", "the size, not the way",
+          "return best[nearest]", "return nearest", "expected 'entry 1', got 1024"),
+    Wrong("25.4", "names that are right for this table alone", "return best[nearest]",
+          "return 'tree' if nbytes < 2**20 else 'chain'", "expected 'entry 1', got 'tree'"),
+    Wrong("25.4", "adds to the table", "return best[nearest]",
+          "best[nbytes] = best[nearest]\n    return best[nbytes]", "changes the dictionary `best`"),
     Wrong("25.4", "the next smaller size",
           "min(best, key=lambda size: abs(log(size / nbytes)))",
-          "max([size for size in best if size <= nbytes], default=min(best))", "by `best`"),
+          "max([size for size in best if size <= nbytes], default=min(best))", "'entry 1'"),
     Wrong("25.4", "only sizes that the table has", "    return best[nearest]", "    return best[nbytes]",
           "KeyError"),
 ]

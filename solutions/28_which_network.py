@@ -1,22 +1,21 @@
 # %% [markdown]
 # # 28 Which network?
 #
-# Anyone who buys a cluster for training, or who asks for time on one, has to choose: InfiniBand or
-# Ethernet, one network card per node or eight, and which processor. The data sheets contain large
-# numbers for everything, but they do not say which number determines the time of a training step. A
-# network with four times the bandwidth makes some allreduces four times as fast and others no
-# faster at all, and a network that was fast enough for the GPUs of 2016 can be far too slow for
-# those of today.
+# Anyone who buys a cluster for training, or who asks for time on one, has to choose between
+# InfiniBand and Ethernet, and between one network card per node and eight. The data sheets contain
+# large numbers for everything, but they do not say which number determines the time of a training
+# step. A network with four times the bandwidth makes some allreduces four times as fast and others
+# no faster at all, and whether a network is fast enough also depends on the GPUs.
 #
 # In this lab we predict the order of nine networks before we simulate them, and find out when
 # latency determines the time of an allreduce, when bandwidth does, and when neither matters. Then
-# we count network cards, compute the share of a training step that waits for the network, and
-# compare nine processors by the two numbers of their rooflines.
+# we count network cards, and compute the share of a training step that waits for the network. An
+# optional part compares nine processors by the two numbers of their rooflines.
 #
 # **After this lab you can** (1) predict the time of an allreduce from a network's two numbers, its
-# latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) compute
-# which share of a training step waits for a network, and (4) read the data sheet of a processor by
-# its roofline.
+# latency and its bandwidth, (2) compute the size from which its bandwidth matters, (3) predict
+# whether more network cards make an allreduce faster, and (4) compute which share of a training
+# step waits for a network.
 #
 # ![With TCP a message passes from memory through the operating system and the NIC of one node to the NIC, the operating system and the memory of another. With RDMA it bypasses the operating system, and NVLink connects GPUs through a switch](28_paths.svg)
 #
@@ -65,7 +64,8 @@ images = 64  # of each GPU in a training step
 #
 # Two numbers describe a link. Its *latency* α is the time that even an empty message takes, and its
 # *bandwidth* 1/β is the number of bytes that follow per second. The next cell prints both for each
-# network, and below them the sources of the latencies.
+# network, and below them the sources of the latencies. The sources of the bandwidths are in
+# `labs/virtual/machines.yaml`.
 #
 # The latencies are rough. One measurement stands for all networks with RDMA, another stands for all
 # networks with TCP, and the value for NVLink comes from a different source. For short messages,
@@ -90,8 +90,7 @@ for group, known, number in (
 # ### Exercise 28.1 · The time of an allreduce
 # How long does an allreduce take on such a link? Lab 24 derived what it costs. The virtual cluster
 # uses one of two algorithms, as MPICH did for a long time. Let the number of ranks p be a power of
-# two, and let log₂ p be its logarithm to base 2, `math.log2(p)` (the messages of the checks write
-# lg p).
+# two, and let log₂ p be its logarithm to base 2, `math.log2(p)`. The vector has n bytes.
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
@@ -192,6 +191,34 @@ for label in sizes:
         right, count = lab28.pairs_in_order(order, seconds[label])
         print(f"        yours: {', '.join(order)}: {right} of {count} pairs are in order")
 
+# %% [markdown]
+# **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
+# size. These times are simulated, so they should be the same on your machine.
+#
+# - **4 B**: the networks form two groups. The allreduce takes about 10 µs with RDMA or NVLink, but
+#   90 µs with TCP, at 10 Gb/s as well as at 100.
+# - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
+#   bytes per second.
+# - **100 MB**: the bandwidth determines the order. RoCE, Omni-Path, EDR and 100 GbE, which all
+#   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
+#
+# RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
+# nearly as good *if it uses the full bandwidth*. The 11.25 GB/s of our 100 GbE are the 90 Gb/s that
+# the network operator ESnet expects with enough parallel streams. With one stream, ESnet expects
+# only 15 to 35 Gb/s.
+#
+# Why does NVLink take 16 % longer for 100 MB than your formula says?
+# <details><summary>Answer</summary>
+#
+# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
+# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s given in
+# the data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5
+# ms.
+# </details>
+#
+# The next cell repeats this for six of the networks and seven sizes. You should see curves that are
+# flat for short vectors and rise in proportion to the bytes for long ones.
+
 # %%
 curves = {}
 for name in ("10 GbE", "100 GbE", "FDR", "EDR", "NDR", "NVLink"):
@@ -209,28 +236,10 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
-# size. These times are simulated, so they should be the same on your machine.
-#
-# - **4 B**: there are two groups. The allreduce takes about 10 µs with RDMA or NVLink, but 90 µs
-#   with TCP, at 10 Gb/s as well as at 100.
-# - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
-#   bytes per second.
-# - **100 MB**: the bits per second determine the order. RoCE, Omni-Path, EDR and 100 GbE, which all
-#   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
-#
-# RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
-# nearly as good *if it uses the full bandwidth*. The network operator ESnet expects 90 Gb/s over
-# 100 GbE with enough parallel streams, but only 15 to 35 Gb/s with one.
-#
-# Why does NVLink take 16 % longer for 100 MB than your formula says?
-# <details><summary>Answer</summary>
-#
-# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
-# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s given in
-# the data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5
-# ms.
-# </details>
+# **Explain.** Up to 1 KiB latency is nearly all of the time, so 10 GbE takes as long as 100 GbE.
+# From 1 to 16 KiB the times double even where bytes cost almost nothing, because above 2,048 bytes
+# the allreduce consists of 6 messages instead of 3. At 64 MiB the curves are in the order of the
+# bandwidths.
 #
 # ### Is it latency or bandwidth? A control
 # To see what a time consists of, we take one part away. In the next cell the latency of each
@@ -255,18 +264,23 @@ print("Left of the simulated time:", pandas.DataFrame(table).to_string(), sep="\
 # **Explain.** At 4 B latency is all of the time, and at 100 MB bandwidth is nearly all of it. (On
 # NVLink a sixth of the time is left when bytes take no time, most of which is the addition that we
 # found above.) At 64 KB latency is the larger part on every network, but on FDR bytes already take
-# two fifths of the time. We now compute the size above which bandwidth is the larger part.
+# two fifths of the time. The next section computes the size above which bandwidth is the larger
+# part.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
 # message. With α = 2 µs and 1/β = 10 GB/s, for example, n½ is 20 kB. An allreduce consists of
-# several messages, so its balance is at another size.
+# several messages, which do not all have n bytes, so its balance is at another size.
 #
 # ### Exercise 28.2 · Balance
 # Use Rabenseifner's row in the table above. At one size its bytes take as long as its messages.
-# Below this size latency is the larger part of the time, and above it bandwidth is. Write
-# `balance(p, alpha, beta)`, which returns this size in bytes. This takes 1 to 2 lines.
-# *(intermediate)*
+# Below this size latency is the larger part of the time, and above it bandwidth is.
+#
+# For example, take 2 ranks, α = 2 µs and 1/β = 10 GB/s. The two messages cost 4 µs, and 40 kB take
+# 4 µs, too. Each rank sends 2 · 1/2 · n = n bytes, so the balance is at n = 40 kB.
+#
+# Write `balance(p, alpha, beta)`, which returns this size in bytes. Use Rabenseifner's row even if
+# the size is below 2,048 bytes. This takes 1 to 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: an equation</summary>
 #
@@ -280,8 +294,8 @@ print("Left of the simulated time:", pandas.DataFrame(table).to_string(), sep="\
 
 # %%
 def balance(p, alpha, beta):
-    """Bytes from which on Rabenseifner's bytes cost more than its messages, on p = 2, 4, 8, …
-    ranks."""
+    """Bytes of the vector whose Rabenseifner allreduce on p = 2, 4, 8, … ranks spends as long on
+    bytes as on messages."""
     ### BEGIN SOLUTION
     return math.log2(p) * p / (p - 1) * alpha / beta
     ### END SOLUTION
@@ -292,8 +306,8 @@ check("28.2", balance)
 
 # %% [markdown]
 # ### Predict
-# For which of the nine networks is this size the largest, so that messages have to be longest
-# before bandwidth matters? Use the table of α and 1/β above.
+# For which of the nine networks is this size the largest, so that vectors have to be longest before
+# bandwidth is the larger part? Use the table of α and 1/β above.
 
 # %%
 predict("28.2", network="NVLink")  # a name in quotes
@@ -308,13 +322,14 @@ predict.right("28.2", network=largest)
 
 # %% [markdown]
 # **Explain.** The size is proportional to α/β. NVLink has the largest one, because its bandwidth
-# 1/β is by far the highest. At equal latency, a network with more bandwidth needs longer messages
-# before its bandwidth helps: from FDR to NDR, 1/β increased nearly eightfold while we assumed that
-# α stayed the same. TCP has a large α, so 100 Gb/s Ethernet with TCP has a larger size than NDR.
+# 1/β is by far the highest. At equal latency, a network with more bandwidth needs longer vectors
+# before its bandwidth helps. From FDR to NDR, for example, 1/β increased 7.5 times while we assumed
+# that α stayed the same. TCP has a large α, so 100 GbE has a larger size than NDR.
 #
-# For this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients
-# into longer messages (labs 32 and 44). By default DDP collects gradients until a message has about
-# 25 MiB, which is above the balance of all nine networks.
+# Below its balance, an allreduce spends most of its time on latency, however few bytes it has. For
+# this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients into
+# longer vectors (labs 32 and 44). By default DDP collects gradients until a vector has about 25
+# MiB, which is above the balance of all nine networks.
 #
 # ## 3. How many NICs?
 # A node can have several NICs. A DGX H100, for example, has eight GPUs and eight NICs of 400 Gb/s.
@@ -324,17 +339,17 @@ predict.right("28.2", network=largest)
 #
 # - **In two dimensions** (lab 26): each GPU of a node sends one part of the vector to the other
 #   nodes, and the GPUs share the NICs that the node has.
-# - **In a flat ring** (lab 23), the control: all 64 GPUs stand in one ring in the order of the
-#   nodes, so only one GPU of a node has its right neighbor on the next node.
+# - **In a flat ring** (lab 23): all 64 GPUs form one ring in the order of the nodes. Each GPU sends
+#   only to its right neighbor.
 #
 # ### Predict
 # How many times as fast are eight NICs as one, for 100 MB on EDR, (a) in two dimensions (`gain_2d`)
 # and (b) in the flat ring (`gain_ring`)?
 #
-# For (a), use two times from the first table. In two dimensions each GPU of a node sends only an
-# eighth of the vector to the other nodes, so all of them *together* send as many bytes as *one* GPU
-# did there. This part therefore takes 15.3 ms with one NIC and 15.3 / 8 ms with eight. In both
-# cases add 0.57 ms, the time of NVLink, for the part inside the nodes.
+# For (a), use two times from the table of section 1. In two dimensions each GPU of a node sends
+# only an eighth of the vector to the other nodes, so all of them *together* send as many bytes as
+# *one* GPU did there, in 15.3 ms. The part inside the nodes takes as long as NVLink did there,
+# which is 0.57 ms. Which of the two parts gains from more NICs?
 # %%
 predict("28.2", gain_2d=6, gain_ring=1)
 
@@ -356,10 +371,7 @@ times = {}
 for name in ("10 GbE", "EDR", "NDR"):
     times[name] = {count: 1e3 * over_nics(name, count, 1e8) for count in nics}
 times["EDR, flat ring"] = {count: 1e3 * over_nics("EDR", count, 1e8, flat=True) for count in nics}
-short = {
-    f"{name}, 4 B": {count: 1e3 * over_nics(name, count, 4) for count in nics}
-    for name in ("EDR", "NDR")
-}
+short = {"NDR, 4 B": {count: 1e3 * over_nics("NDR", count, 4) for count in nics}}
 table = pandas.DataFrame({**times, **short}).T  # a column for each number of NICs
 print("ms, simulated, by NICs of a node:", table.to_string(float_format="{:.3g}".format), sep="\n")
 
@@ -385,15 +397,15 @@ predict.right(
 #
 # In the flat ring more NICs do not help, because the ring leaves each node through only one of
 # them. (NCCL, the NVIDIA Collective Communications Library, builds several rings, each through
-# another NIC.) For 4 B the number of NICs makes no difference either, because latency is all of the
-# time.
+# another NIC.) For 4 B the number of NICs makes no difference either, because the time is the
+# latency of 14 messages inside the nodes and 14 between them.
 #
 # Why are eight NDR NICs less than four times as fast as one?
 # <details><summary>Answer</summary>
 #
 # Only the bytes between the nodes gain from more NICs. On NDR they take 3.65 ms with one NIC and
 # 0.46 ms with eight. The bytes and additions inside the nodes take 0.55 ms in both cases, and the
-# latencies 0.1 ms (the rows for 4 B). The sums are 4.3 and 1.1 ms.
+# latencies 0.1 ms (the row for 4 B). The sums are 4.3 and 1.1 ms.
 # </details>
 #
 # ## 4. Which share of a training step?
@@ -413,7 +425,7 @@ predict.right(
 # hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
 # s, and the share spent waiting is 0.04 / 0.14, or 29 %.
 #
-# ### Exercise 28.3 · The share that one waits
+# ### Exercise 28.3 · The share spent waiting
 # Write `waiting(compute, exchange, hidden)`, which returns the share of the *step* spent waiting
 # for the allreduce. A step consists of the computation and the exposed part of the allreduce. This
 # takes 2 to 3 lines. *(beginner)*
@@ -451,9 +463,9 @@ check("28.3", waiting)
 # (a) On 10 GbE the allreduce takes 153 ms. Which percentage of its step does each of the two GPUs
 # wait?
 #
-# (b) On how many of the eight networks (without NVLink) does an A100 wait for nothing? In the first
-# table, 100 MB took 60 ms on 25 GbE, 27 ms on FDR, 14 to 16 ms on the four networks with 100 Gb/s,
-# and 4 ms on NDR. These times change little when eight GPUs share a NIC.
+# (b) On how many of the eight networks (without NVLink) does an A100 wait for nothing? In the table
+# of section 1, 100 MB took 60 ms on 25 GbE, 27 ms on FDR, 14 to 16 ms on the four networks with 100
+# Gb/s, and 4 ms on NDR. These times change little when eight GPUs share a NIC.
 
 # %%
 predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
@@ -482,7 +494,7 @@ for name in lab28.NETWORKS:
     rows[name] = {"exchange, ms": f"{1e3 * exchange:.1f}"}
     for gpu in lab28.GPUS:
         bare = waiting(images / gpu.images, exchange, 0)
-        shares[name, gpu.name] = waiting(images / gpu.images, exchange, 2 / 3)
+        shares[name, gpu.name] = float(waiting(images / gpu.images, exchange, 2 / 3))
         rows[name][gpu.name] = f"{bare:.0%} to {shares[name, gpu.name]:.0%}"
     record.add("simulated step", network=name, exchange=exchange, images=images)
 table = pandas.DataFrame(rows).T
@@ -508,10 +520,9 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # can be hidden in this simulation if the overlap is as good as possible. The difference between the
 # two numbers is what good software gains (labs 32 and 46).
 #
-# Turned around, this answers a buyer's question. In two dimensions, 2 · 7/8 · 102 MB = 179 MB pass
-# through the NIC of a node in each step. An A100 leaves 17 ms for them, so the NIC needs 179 MB /
-# 17 ms = 10.5 GB/s, which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE
-# is enough.
+# Which NIC should one buy? In two dimensions, 2 · 7/8 · 102.2 MB = 179 MB pass through the NIC of a
+# node in each step. An A100 leaves 17.3 ms for them, so the NIC needs 179 MB / 17.3 ms = 10.4 GB/s,
+# which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE is enough.
 #
 # ### Is the simulation right? A control
 # In 2017 Baidu published measured times of allreduces over Omni-Path (DeepBench, with Intel's
@@ -541,11 +552,22 @@ print(point.source)
 # - *Not tested:* TCP and messages of a few bytes, where our results are only as good as the
 #   estimated latencies.
 #
-# ## 5. Which processor?
-# A fast processor needs a fast network, and it also needs a fast memory. How do you read this from
-# a data sheet? The **roofline** model (lab 12) uses two numbers, the *peak* in operations per
-# second and the *bandwidth* of the memory in bytes per second. A program has one number, its
-# *intensity*, which is the number of operations per byte that it moves.
+# ### What you take away
+# - For short messages the choice between RDMA and TCP determines the time. For long messages it is
+#   the bits per second, multiplied by the number of NICs that the algorithm uses.
+# - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
+#   with more bandwidth needs longer messages.
+# - A faster GPU needs a faster network, because its steps leave less time in which an allreduce can
+#   be hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35)
+#   also help.
+#
+# ## Going further (optional): which processor?
+# This part takes about 13 more minutes. A fast processor needs a fast network, and it also needs a
+# fast memory. How do you read this from a data sheet?
+#
+# The **roofline** model (lab 12) uses two numbers, the *peak* in operations per second and the
+# *bandwidth* of the memory in bytes per second. A program has one number, its *intensity*, which is
+# the number of operations per byte that it moves.
 #
 # The memory allows bandwidth · intensity operations per second, and the lower one of this product
 # and the peak is the limit. Both are equal at the **ridge**, which is the intensity peak /
@@ -600,8 +622,7 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 #
 # The peak given in a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8
 # bits. In the table, look at the last column, the ridge. The V100, for example, needs 139
-# operations per byte to reach its peak. The plot below it shows the most that each processor
-# reaches at any intensity, so its curve rises up to the ridge and is flat from there on.
+# operations per byte to reach its peak.
 # %%
 rows = {}
 for device in lab28.DEVICES:
@@ -618,11 +639,17 @@ print(pandas.DataFrame(rows).T.to_string(), "\n")
 for device in lab28.DEVICES:
     print(f"{device.name}: {device.source}.")
 
+# %% [markdown]
+# The next cell plots the most that a processor reaches at any intensity. Its curve rises up to the
+# ridge and is flat from there on. The plot leaves out the TPU, whose curve would cover that of the
+# V100, and Intel's two processors.
+
 # %%
-# Seven curves can be told apart: Intel's two are left out. Gaudi 2 would lie below the H100.
-intensities = np.geomspace(0.1, 10_000, 61)
 roofs = {}
-for device in lab28.DEVICES[:7]:
+for device in lab28.DEVICES:
+    if device.name in ("TPU v3", "NNP-T", "Gaudi 2"):
+        continue
+    intensities = (0.1, ridge(device.peak, device.bandwidth), 10_000)
     most = [attainable(place, device.peak, device.bandwidth) / 1e12 for place in intensities]
     roofs[device.name] = (intensities, most)
 plots.lines(
@@ -657,8 +684,8 @@ for layer, count in lab28.LAYERS:
 # 256 images fc6 is above all ridges except that of the H100.
 #
 # From the K80 to the H100 the peak increased 113 times, partly because of shorter numbers, but the
-# bandwidth increased only 7 times. The ridge therefore moved from 18 to 295, and newer processors
-# need larger batches to be busy.
+# bandwidth increased only 7 times. The ridge therefore moved from 18 to 295, and newer GPUs need
+# larger batches to reach their peak.
 #
 # The ridge of the IPU is at only 2.8, because its memory on the chip is as fast as the memories of
 # 13 H100s. What is the disadvantage?
@@ -694,16 +721,8 @@ for gpu in lab28.GPUS:
 # likely reason, which we did not measure here (lab 12 shows how), is the ridge: it is much further
 # to the right with 16 bits, so more layers of the network are limited by the memory.
 #
-# ### What you take away
-# - For short messages the choice between RDMA and TCP determines the time. For long messages it is
-#   the bits per second, multiplied by the number of NICs that the algorithm uses.
-# - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
-#   with more bandwidth needs longer messages.
-# - A faster GPU needs a faster network, because its steps leave less time in which an allreduce can
-#   be hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35)
-#   also help.
-# - A processor is limited by the bandwidth of its memory in programs below its ridge, and by its
-#   peak in programs above.
+# In short, a processor is limited by the bandwidth of its memory in programs below its ridge, and
+# by its peak in programs above.
 #
 # ### Further reading
 # - [@thakur2005] The two allreduce algorithms of this lab, and MPICH's limits between them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
@@ -17,57 +18,71 @@ from labkit.collectives import ring_allgather, ring_allreduce, ring_reduce_scatt
 @check.exercise("28.1")
 def time_of_an_allreduce(allreduce_time):
     """The time of the virtual cluster's own Allreduce, on links that have α and β alone."""
-    for alpha, rate in ((2e-6, 1e9), (3e-5, 5e10)):
-        for p in (8, 16, 2, 1):
-            for nbytes in (4, 2048, 2056, 65536, 100_000_000):
-                machine = virtual.ideal(alpha, rate)
-                vector = virtual.vector(np.ones(64), stands_for=nbytes)
-                want = 1e6 * virtual.Cluster(p, 1, machine).run(allreduce, vector).time
-                lg = math.log2(p)
-                # In µs; `transfer` is that of the whole vector, once.
-                latency, transfer = 1e6 * alpha, 1e6 * nbytes / rate
-                share = (p - 1) / p
-                if nbytes <= 2048:
-                    slips = {
-                        "this is Rabenseifner; up to 2,048 bytes it is doubling": (
-                            2 * lg * latency + 2 * share * transfer
-                        ),
-                        "in doubling each message has the whole vector, lg p times": (
-                            lg * latency + transfer
-                        ),
-                    }
-                else:
-                    slips = {
-                        "this is doubling; above 2,048 bytes it is Rabenseifner": (
-                            lg * (latency + transfer)
-                        ),
-                        "each byte goes there and back: 2 (p - 1)/p": want - share * transfer,
-                        "Rabenseifner has 2 lg p messages: there and back": want - lg * latency,
-                    }
-                where = f"{nbytes:,} bytes, ranks: {p}, α {latency:g} µs, 1/β {rate / 1e9:g} GB/s"
-                with check.case(where):
-                    got = allreduce_time(nbytes, p, alpha, 1 / rate)
-                    expect(got is not None, "allreduce_time returns nothing. Add a `return`.")
-                    expect.close(
-                        1e6 * got, want, "µs, compared with the virtual cluster's", slips=slips
-                    )
+    for p, alpha, rate in ((8, 2e-6, 1e9), (16, 3e-5, 5e10), (2, 2e-6, 1e9), (1, 3e-5, 5e10)):
+        for nbytes in (4, 2048, 2049, 65536, 100_000_000):
+            want = _simulated(p, alpha, rate, nbytes)
+            lg = math.log2(p)
+            transfer = nbytes / rate  # of the whole vector, once
+            share = (p - 1) / p
+            if nbytes <= 2048:
+                slips = {
+                    "this is Rabenseifner; up to 2,048 bytes it is recursive doubling": (
+                        2 * lg * alpha + 2 * share * transfer
+                    ),
+                    "in recursive doubling each message has the whole vector, log₂ p times": (
+                        lg * alpha + transfer
+                    ),
+                }
+            else:
+                slips = {
+                    "this is recursive doubling; above 2,048 bytes it is Rabenseifner": (
+                        lg * (alpha + transfer)
+                    ),
+                    "Rabenseifner sends the bytes twice: 2 (p - 1)/p · n": want - share * transfer,
+                    "Rabenseifner has 2 log₂ p messages": want - lg * alpha,
+                    "a rank does not send its own part: 2 (p - 1)/p · n": (
+                        2 * lg * alpha + 2 * transfer
+                    ),
+                }
+            slips["this is in µs; return seconds"] = 1e6 * want
+            link = f"α {1e6 * alpha:g} µs, 1/β {rate / 1e9:g} GB/s"
+            with check.case(f"{nbytes:,} bytes, ranks: {p}, {link}"):
+                expect.close(
+                    allreduce_time(nbytes, p, alpha, 1 / rate),
+                    want,
+                    "seconds, compared with the virtual cluster's",
+                    atol=1e-14,
+                    slips=slips,
+                )
+
+
+@cache
+def _simulated(p: int, alpha: float, rate: float, nbytes: int) -> float:
+    """Seconds of `allreduce` on p nodes, whose links have α and β alone."""
+    vector = virtual.vector(np.ones(64), stands_for=nbytes)
+    return virtual.Cluster(p, 1, virtual.ideal(alpha, rate)).run(allreduce, vector).time
 
 
 @check.exercise("28.2")
 def balanced_bytes(balance):
     """The bytes for which both parts are equal, on 2 to 64 ranks."""
-    for p, alpha, rate in ((8, 4e-6, 1e10), (64, 3e-5, 5e10), (2, 1e-5, 1e9)):
+    for p, alpha, rate in ((8, 4e-6, 1e10), (64, 3e-5, 5e10), (2, 7.5e-7, 1e9)):
         single = alpha * rate  # bytes that take as long as a message
-        lg = math.log2(p)
+        want = math.log2(p) * p / (p - 1) * single
         with check.case(f"{p} ranks, α {1e6 * alpha:g} µs, 1/β {rate / 1e9:g} GB/s"):
             expect.close(
                 balance(p, alpha, 1 / rate),
-                lg * p / (p - 1) * single,
+                want,
                 "bytes",
+                rtol=1e-3,  # whole bytes are right, too
+                atol=0,
                 slips={
                     "this is the size for a single message": single,
-                    "of a vector only (p - 1)/p travel": lg * single,
-                    "`beta` is seconds a byte: divide by it": lg * p / (p - 1) * alpha / rate,
+                    "each rank sends 2 (p - 1)/p · n bytes, not 2 n": math.log2(p) * single,
+                    "divide by (p - 1)/p instead of multiplying": want * ((p - 1) / p) ** 2,
+                    "both the messages and the bytes have a factor 2": 2 * want,
+                    "`beta` is seconds a byte: divide by it": want / rate**2,
+                    "Rabenseifner's row counts below 2,048 bytes, too": 2048,
                 },
             )
 
@@ -79,26 +94,33 @@ def share_that_waits(waiting):
         (0.1, 0.06, 0.0),
         (0.1, 0.06, 0.2),
         (0.1, 0.06, 0.65),
-        (0.02, 0.9, 2 / 3),
-        (0.3, 0.0, 0.5),
+        (0.02, 0.9, 1.0),
+        (0.3, 0.0, 1.0),
     ):
         uncovered = exchange - hidden * compute
-        exposed = max(0, uncovered)
+        want = max(0, uncovered) / (compute + max(0, uncovered))
         with check.case(
             f"{compute} s of computation, {exchange} s of exchange, hidden {hidden:.2f}"
         ):
             expect.close(
                 waiting(compute, exchange, hidden),
-                exposed / (compute + exposed),
+                want,
                 "the share that waits",
                 slips={
+                    "the exchange takes longer than `hidden * compute`, so a part is exposed": 0,
                     "where all of the exchange is hidden the share is 0, not less": (
-                        uncovered / (compute + uncovered)
+                        uncovered / ((compute + uncovered) or 1)
                     ),
                     "hidden is a share of the computation, not of the exchange": (
                         (1 - hidden) * exchange / (compute + (1 - hidden) * exchange)
                     ),
-                    "that is a share of the computation; a step is longer": exposed / compute,
+                    "that is a share of the computation; a step is longer": (
+                        max(0, uncovered) / compute
+                    ),
+                    "a step has only the exposed part of the exchange": (
+                        max(0, uncovered) / (compute + exchange)
+                    ),
+                    "that is in percent; the share is between 0 and 1": 100 * want,
                 },
             )
 

@@ -61,7 +61,8 @@ class Predict:
             return
         rows = [("", "yours", heading, f"yours / {heading}")]
         for name, value in values.items():
-            value = _storable(name, getattr(value, "median", value))
+            median = getattr(value, "median", None)  # of a Measurement; arrays have a method
+            value = _storable(name, value if median is None or callable(median) else median)
             guess = guesses.get(name)
             rows.append(
                 (

@@ -9,7 +9,8 @@ import types
 
 import numpy as np
 import pytest
-from labkit import check, expect, hint, journal, lab, paths, predict
+import torch
+from labkit import check, expect, hint, journal, lab, paths, predict, timing
 from labkit.errors import CheckFailed, LabError, RankFailed
 
 from tests.authoring import tiny_lab
@@ -144,8 +145,14 @@ def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
     predict("90.1", sizes=(1, 2))
     predict.compare("90.1", sizes=np.array([1, 2]))
     assert "the same" in capsys.readouterr().out
-    predict.right("90.1", total=7)  # what was counted is right
-    assert "yours / right" in capsys.readouterr().out
+    # What was counted is right, also in a tensor, which has a method `median`.
+    predict.right("90.1", total=torch.tensor(7.0))
+    rows = capsys.readouterr().out.splitlines()
+    assert rows[0].endswith("yours / right")
+    assert rows[1].split() == ["total", "3.5", "7", "0.5"]
+    steady = timing.Measurement([2.0, 7.0, 9.0])
+    predict.compare("90.1", total=steady)
+    assert capsys.readouterr().out.splitlines()[1].split() == ["total", "3.5", "7", "0.5"]
     fresh = type(predict)()
     assert fresh.recall("90.1") == {"total": 3.5, "word": "é", "sizes": [1, 2]}
     with pytest.raises(LabError, match="a number, a word or a tuple"):

@@ -34,6 +34,7 @@ import torch
 import virtual
 from labkit import check, hint, lab, launch, nets, placement, plots, predict, record, scaling, world
 from labkit.timing import device_sync, measure
+from support import lab50
 
 lab.start("50_strong_and_weak_scaling")
 
@@ -109,9 +110,9 @@ def share(kind, images, rank, ranks):
 # - *compute* lasts until this rank has its own gradient;
 # - *allreduce* lasts from then until this rank has the sum over all ranks.
 #
-# You don't need to read the next four cells now. Only one line matters: `stamps.append(…)` in
-# `train_step` stores the two times of a step. The other cells give each rank its images, repeat the
-# step, and start the jobs.
+# You don't need to read the next three cells now, except for `stamps.append(…)` in `train_step`,
+# which stores the two times of a step. `study` repeats the step on each rank, and the last cell
+# starts a job for each number of ranks.
 #
 # Every rank computes with one thread, at *every* number of ranks. If a single rank used all cores,
 # more ranks could not gain anything.
@@ -137,20 +138,6 @@ def train_step(comm, place, net, pictures, labels, total, stamps):
 
 
 # %%
-def own_images(comm, kind):
-    """This rank's pictures and labels, and how many images a step of the whole job has."""
-    # Across ranks: this rank takes its share of the job's images, behind the shares of the ranks
-    # before it.
-    shares = comm.allgather(share(kind, batch, comm.rank, comm.size))
-    total = sum(shares)
-    first = sum(shares[: comm.rank])
-    own = slice(first, first + shares[comm.rank])
-    pictures = torch.rand(total, 3, 32, 32)[own]
-    labels = torch.arange(total)[own] % 10
-    return pictures.to(world.device()), labels.to(world.device()), total
-
-
-# %%
 # The measurement on each rank.
 def study(comm, kind, late=0.0):
     """Time training steps over comm: Measurement of a step; s of compute and allreduce per step;
@@ -163,8 +150,9 @@ def study(comm, kind, late=0.0):
     place = placement.of_mpi()
     net = nets.torch_conv(channels).to(place.device)
     stamps = []
-    pictures, labels, total = own_images(comm, kind)
-    step = partial(train_step, comm, place, net, pictures, labels, total, stamps)
+    shares = [share(kind, batch, rank, comm.size) for rank in range(comm.size)]
+    pictures, labels = lab50.own_images(shares, comm.rank)
+    step = partial(train_step, comm, place, net, pictures, labels, sum(shares), stamps)
 
     def step_of_rank():
         if comm.rank == 0:
@@ -219,14 +207,13 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # *Efficiency*, which is speed-up / ranks, is also ideal time / measured time. In the example of
 # section 1 these are 20 / 24 = 83 % and 40 / 44 = 91 %.
 #
-# Often the time of one rank is missing, because a model that is too large for one GPU starts at 8
-# GPUs, say. In this case, the **smallest** number of ranks, b, is the baseline and counts as
-# perfect:
+# Often the time of one rank is missing, for example because the model is too large for one GPU and
+# the study starts at 8 GPUs. In this case, the **smallest** number of ranks, b, is the baseline,
+# and its efficiency is 1 by definition:
 #
-# - Strong: t(b) · b is the work, so p ranks ideally take t(b) · b / p.
-# - Weak: p ranks ideally take t(b), since each rank has the same work.
-# - The speed-up is efficiency times p in both cases. For weak scaling this is the gain in images
-#   per second.
+# - In strong scaling, t(b) · b is the work, so p ranks ideally take t(b) · b / p.
+# - In weak scaling, p ranks ideally take t(b), since each rank has the same work.
+# - The speed-up is efficiency times p in both cases, so on b ranks it is b.
 #
 # For example, S-Caffe (Awan et al., 2017) trained 2.5 times as fast on 160 GPUs as on 32. This is
 # strong scaling with b = 32. Five times as many GPUs should be 5 times as fast, so the efficiency
@@ -264,17 +251,15 @@ def speedup(times, weak):
 # are not one.
 check("50.1", efficiency, speedup)
 
-
 # %%
-def titled(title, kind):
-    """The title; where times of this kind may not be quoted, it says so."""
-    steady = all(step.steady for step in measured[kind].values())
-    return title if steady else f"{title} (not steady)"
-
-
-plots.scaling(measured["strong"], title=titled("Strong: less time for the same batch", "strong"))
+plots.scaling(
+    measured["strong"],
+    title=lab50.titled("Strong scaling: one batch for all ranks", measured["strong"]),
+)
 plots.efficiency(
-    measured["weak"], weak=True, title=titled("Weak: more images in about the same time", "weak")
+    measured["weak"],
+    weak=True,
+    title=lab50.titled("Weak scaling: a batch for each rank", measured["weak"]),
 )
 typical = {  # kind -> {ranks: seconds of a step}
     kind: {ranks: step.median for ranks, step in steps.items()} for kind, steps in measured.items()
@@ -313,16 +298,16 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # quote the time per step, too.
 # </details>
 #
-# Strong and weak say how the *work* grows. Two other words say where the added ranks are.
-# **Scale-up** adds cores or GPUs to a node, as this lab does on your machine, and **scale-out**
-# adds nodes. Both can be strong or weak.
+# Strong and weak say how the *work* grows, while scale-up and [scale-out](../labs/GLOSSARY.md#scale-out) ([lab 02](02_why_parallel.ipynb)) say where the
+# added ranks are. On your own machine this lab scales up, because it adds cores or GPUs to one
+# node. Both scale-up and scale-out can be strong or weak.
 
 # %% [markdown]
 # ## 2. Amdahl's law
-# Can a few measured points tell you how fast many ranks will be? Amdahl's law does this with a
-# single number. Suppose that a share s of one rank's time is *serial*, which means that more ranks
-# do not shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds 1 / s,
-# however many ranks you take.
+# Amdahl's law predicts from a few measured points how fast many ranks will be, and it needs only
+# one number for that. Suppose that a share s of one rank's time is *serial*, which means that more
+# ranks do not shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds
+# 1 / s, however many ranks you take.
 #
 # With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They are 3.1 times
 # as fast as one rank, and no number of ranks is more than 10 times as fast.
@@ -378,7 +363,7 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
     plots.scaling(
         measured["strong"],
         fit=fit,
-        title=titled(f"Amdahl's law through {len(counts)} points", "strong"),
+        title=lab50.titled(f"Amdahl's law through {len(counts)} points", measured["strong"]),
     )
 
 # %% [markdown]
@@ -391,9 +376,9 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # above 100 % or below 0, which no share can be. labkit's fit is then limited to 100 % or 0.
 #
 # ### Where the law ends
-# Two cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. One rank has 1 s
-# of work, and each step has a [ring allreduce](../labs/GLOSSARY.md#ring-allreduce) of n bytes, where α is the time per message and β the
-# time per byte:
+# A few cores cannot show what happens on many ranks, but the formula of [lab 23](23_ring_allreduce.ipynb) can. Suppose that a
+# step has 1 s of work on one rank, and that p ranks divide this work and then perform a ring
+# allreduce of n bytes, where α is the time per message and β the time per byte:
 #
 # $$t(p) = \underbrace{\frac{1\,\mathrm{s}}{p}}_{\text{work}} + \underbrace{2(p-1)\,\alpha}_{\text{messages}} + \underbrace{\frac{2(p-1)}{p}\,n\beta}_{\text{bytes}}$$
 #
@@ -403,16 +388,9 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 
 # %%
 link = virtual.machine("roce25_p100").between
-
-
-def computed_step(ranks, work, nbytes):
-    """Seconds of a step: `work` seconds of computing on each rank, then a ring allreduce of
-    nbytes."""
-    return work + scaling.costs.ring_allreduce_time(nbytes, ranks, link.latency, link.beta)
-
-
+allreduce_time = partial(scaling.costs.ring_allreduce_time, alpha=link.latency, beta=link.beta)
 many = [2**k for k in range(13)]  # 1 to 4096 ranks
-strong = {ranks: computed_step(ranks, 1 / ranks, 1e8) for ranks in many}
+strong = {ranks: 1 / ranks + allreduce_time(1e8, ranks) for ranks in many}
 first = {ranks: strong[ranks] for ranks in (1, 2, 4, 8)}
 share_of_first = serial_share(first)
 law = {ranks: float(scaling.amdahl(ranks, share_of_first)) for ranks in many}
@@ -426,67 +404,16 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 
 
 # %% [markdown]
-# **Explain.** Up to some hundred ranks the law and the computed steps agree, although no part of
-# the program is serial. To see why, compare Amdahl's law with our formula. With t(1) = 1 s, the law
+# **Explain.** Up to about 100 ranks the law and the computed steps agree, although no part of the
+# program is serial. To see why, compare Amdahl's law with our formula. With t(1) = 1 s, the law
 # exceeds the ideal 1/p by s · (1 − 1/p) seconds, and our *bytes* take 2nβ · (1 − 1/p). Both have
-# the same form, so the fit takes the bytes for serial work: s = 2nβ = 69 ms out of 1 s = 6.9 %.
+# the same form, so the fit takes the bytes for serial work, and s = 2nβ / t(1) = 69 ms / 1 s =
+# 6.9 %.
 #
 # The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
 # the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*.
-#
-# Move the sliders below. Does a faster link change the best number of ranks, or only the speed-up
-# there?
-# <details><summary>Answer</summary>
-#
-# Mostly the speed-up. With 100 MB, the sliders show a best speed-up of 14 at the full 25 Gb/s and
-# of 45 at 100 Gb/s, and both are reached on 256 ranks.
-#
-# On many ranks, the time for the bytes hardly depends on the number of ranks, so only work and
-# messages determine the best p. One more rank saves about 1/p² of the work, in seconds, and adds 2α
-# of [latency](../labs/GLOSSARY.md#latency). At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs. But
-# if the bytes alone take longer than the one second of work, no number of ranks helps.
-# </details>
-
-# %%
-def draw_limit(megabytes, gigabits):
-    steps = {
-        p: 1 / p + scaling.costs.ring_allreduce_time(megabytes * 1e6, p, 5e-6, 8e-9 / gigabits)
-        for p in many
-    }
-    plots.lines(
-        {"computed": scaling.speedup(steps), "ideal": {p: p for p in many}},
-        xlabel="ranks",
-        ylabel="speed-up",
-        title=f"1 s of work, {megabytes} MB of gradients, {gigabits} Gb/s",
-        logx=True,
-        logy=True,
-        name="scaling_limit",
-    )
-
-
-plots.slider(draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
-
 
 # %% [markdown]
-# ### Weak scaling by the same formula
-# In weak scaling *every* rank has 1 s of work, so the first term is 1 s in place of 1 s / p. The
-# other two terms remain, and with the same link the formula gives these efficiencies:
-#
-# | gradient | 8 ranks | 512 ranks |
-# |---|---|---|
-# | 100 MB | 94 % | 93 % |
-# | 300 MB | 85 % | 83 % |
-#
-# From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
-# grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
-# of the gradient. [Gustafson's law](https://doi.org/10.1145/42411.42415) says the same of serial work: if it takes a
-# share s of the run on p ranks, the scaled speed-up is s + (1 − s) p, so the efficiency never falls
-# below 1 − s.
-#
-# Published results agree with this. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs reach
-# 90 % of the ideal speed with ResNet-101 but only 68 % with VGG-16, which has three times as many
-# parameters to send.
-#
 # ## 3. Where the time went
 # How much of the missing speed-up is communication? A timer around the allreduce cannot tell,
 # because a rank that arrives early waits *inside* the allreduce, so the timer measures
@@ -553,8 +480,6 @@ predict("50.3", communication_strong=..., wait_grows_ms=...)
 
 
 # %%
-
-# %%
 def split(job):
     """{"compute", "wait", "communicate"}: ms of each step, of a job's results by rank."""
     compute = np.stack([of_rank["compute"] for of_rank in job], axis=1)
@@ -567,7 +492,7 @@ for kind in jobs:
     for ranks, job in jobs[kind].items():
         parts[f"{kind} {ranks}"] = split(job)
 parts["rank 0\nlate"] = split(launch.run(study, "strong", late, ranks=largest, threads=1))
-plots.bars(parts, ylabel="time of a step (ms)", title="Who comes late costs the others: they wait")
+plots.bars(parts, ylabel="time of a step (ms)", title="The parts of a step")
 medians = {name: np.median(part) for name, part in parts[f"strong {largest}"].items()}
 predict.compare(
     "50.3",
@@ -576,23 +501,27 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** Each bar is a step, divided into its three parts. In the last bar, *wait* should have
-# grown to about 100 ms · (p - 1) / p, because all ranks except rank 0 wait for 100 ms, and the bar
-# is the mean. The network is as fast as before. With a timer around the allreduce alone, you would
-# have called this "slow communication".
+# **Explain.** Each bar shows the three parts of a step, as means over the ranks. The bars contain
+# neither the update nor the sleep, because both are outside the two times. Compare the last bar
+# with the last strong bar. On p ranks, *wait* should now be about 100 ms · (p - 1) / p, because all
+# ranks except rank 0 wait for 100 ms. The network is as fast as before. With a timer around the
+# allreduce alone, you would have called this "slow communication".
 #
 # Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
-# ranks wait for the slowest, as in [lab 01](01_time_it_properly.ipynb). If the ranks share cores with other programs,
-# *communicate* may have grown as well.
+# ranks wait for the slowest, as in [lab 01](01_time_it_properly.ipynb). The sleep does not add to these waits, since rank 0 now
+# arrives last in nearly every step, so *wait* grows by a little less than the formula says.
+#
+# If the ranks share cores with other programs, *communicate* may have grown as well.
 #
 # Does computing itself get slower with more ranks? Compare "compute" in the bar "weak 1" and in the
 # last weak bar.
 #
 # <details><summary>Answer</summary>
 #
-# Often it does by some percent, although each rank computes the same. The ranks share the memory
-# [bandwidth](../labs/GLOSSARY.md#bandwidth), and two "cores" may be two threads of one core. A faster network does not bring that
-# time back.
+# It can, although each rank computes the same, because the ranks share the memory [bandwidth](../labs/GLOSSARY.md#bandwidth), and
+# two "cores" may be two threads of one core. Other programs on the machine have the same effect. In
+# these cases *compute* may be shorter in the bar "rank 0 late", since the sleep lets rank 0 compute
+# while the others wait. A faster network does not bring the lost time back.
 # </details>
 #
 # ### What you take away
@@ -605,6 +534,44 @@ predict.compare(
 # - The time in an allreduce is communication *and* waiting.
 # - On a cluster, run `make scaling LAB=50 NODES=1,2,4,8`, and later
 #   `cluster.last_study(50).plot("strong")`.
+#
+# ## Going further (optional): the best number of ranks, and weak scaling
+# *(5 minutes)* The sliders of the next cell change the size of the gradient and the link's rate in
+# the formula of section 2, for strong scaling. Does a faster link change the best number of ranks,
+# or only the speed-up there?
+
+# %%
+plots.slider(lab50.draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# Mostly the speed-up. With 100 MB, the sliders show a best speed-up of 14 at the full 25 Gb/s and
+# of 45 at 100 Gb/s, and both are reached on 256 ranks.
+#
+# On many ranks, the time for the bytes hardly depends on the number of ranks, so only work and
+# messages determine the best p. One more rank saves about 1/p² of the work, in seconds, and adds 2α
+# of [latency](../labs/GLOSSARY.md#latency). At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs. But
+# if 2nβ, the time for the bytes on many ranks, is longer than the one second of work, no number of
+# ranks helps.
+# </details>
+#
+# In **weak** scaling *every* rank has 1 s of work, so the first term is 1 s in place of 1 s / p.
+# The other two terms remain, and with the link of section 2 the formula gives these efficiencies:
+#
+# | gradient | 8 ranks | 512 ranks |
+# |---|---|---|
+# | 100 MB | 94 % | 93 % |
+# | 300 MB | 85 % | 83 % |
+#
+# From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
+# grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
+# of the gradient. In [Horovod's benchmarks](https://horovod.readthedocs.io/en/stable/benchmarks_include.html), 512 GPUs reach 90 % of the ideal
+# speed with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
+#
+# [Gustafson's law](https://doi.org/10.1145/42411.42415) describes weak scaling with serial work. If this work takes a
+# share s of the run on p ranks, the scaled speed-up is s + (1 − s) p, so the efficiency never falls
+# below 1 − s.
 #
 # ### Further reading
 # - G. Amdahl, *[Validity of the single processor approach to achieving large scale computing capabilities](https://doi.org/10.1145/1465482.1465560)*, AFIPS, 1967. The three pages from which Amdahl's law takes its name.

@@ -2,13 +2,13 @@
 # <!-- Generated from solutions/42_horovod_mvapich2_gdr.py by `make labs`. Learners work on a copy in work/. -->
 # # 42 Horovod over MVAPICH2-GDR
 #
-# MVAPICH2-GDR is an [MPI](../labs/GLOSSARY.md#MPI) library that can send a [gradient](../labs/GLOSSARY.md#gradient) directly from the memory of one GPU to
-# that of another. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
+# MVAPICH2-GDR is an [MPI](../labs/GLOSSARY.md#MPI) library that can send data directly from the memory of one GPU to that of
+# another, at least in short messages. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
 # which a network interface card ([NIC](../labs/GLOSSARY.md#NIC)) reads and writes GPU memory itself. A job uses it only if
 # many environment variables, modules and options are right.
 #
-# If one of them is wrong, the job usually still runs. It is merely slower, because the gradients
-# take a detour through another library or through the host's memory. Or two threads call an MPI
+# If one of them is wrong, the job usually still runs. It is merely slower, because the [gradients](../labs/GLOSSARY.md#gradient)
+# are sent by another library, or are copied through the host's memory first. Or two threads call an MPI
 # library that was initialized for one, which can crash the job at any later time.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
@@ -59,13 +59,14 @@ steps = 40  # timed training steps of each way
 # next code cell and continue at "Which library performed the allreduce?".*
 #
 # ## Which MPI library has this process loaded?
-# MPI stands for Message Passing Interface. [MVAPICH](https://mvapich.cse.ohio-state.edu) is a family of MPI libraries from
-# Ohio State University, made for InfiniBand and GPUs, and based on [MPICH](https://www.mpich.org), which this kit
+# MPI stands for Message Passing Interface. The [MVAPICH](https://mvapich.cse.ohio-state.edu) project of Ohio State University
+# makes several MPI libraries for InfiniBand and GPUs, all based on [MPICH](https://www.mpich.org), which this kit
 # contains:
 #
 # | library | what it is |
 # |---|---|
 # | MVAPICH2 | open source; `make mvapich2` builds it in a few minutes, without InfiniBand or a GPU |
+# | MVAPICH | the open-source library from version 3 on, the successor of MVAPICH2 |
 # | MVAPICH2-GDR | the closed-source build of MVAPICH2 for GPUs and deep learning |
 # | MVAPICH-Plus | the successor of MVAPICH2-GDR |
 #
@@ -123,8 +124,8 @@ if free and "mvapich2" not in mpis:
 # for GPUs. `mpiname` is the output of MVAPICH2's tool `mpiname -a`. The shell might find this tool
 # in `PATH` although the process has loaded another library, so the text decides first.
 #
-# There is no rule for MVAPICH-Plus, because we have not seen its text. If the text begins with none
-# of the four names, `which_mpi` returns `(None, None)`, and you have to read the text yourself.
+# There is no rule for MVAPICH-Plus, because we have not seen its text. If the text matches
+# none of the four families, `which_mpi` returns `(None, None)`, and you have to read the text yourself.
 #
 # About 6 lines. *(beginner)*
 #
@@ -247,7 +248,7 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # |---|---|
 # | `MV2_USE_CUDA=1` | MVAPICH2-GDR takes an address in GPU memory for one in host memory, and can crash |
 # | `MV2_SUPPORT_DL=1` | its guide (7.3) says that it is needed "to run the jobs properly" with Horovod |
-# | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as above |
+# | `MV2_ENABLE_AFFINITY=0` | Horovod gets the level SINGLE, as with MVAPICH2 above |
 #
 # <details><summary>What else does the guide of MVAPICH2-GDR say?</summary>
 #
@@ -287,6 +288,9 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # on one machine without Slurm, starts 8 ranks with 14 cores each by
 #
 #     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
+#
+# (`OMP_NUM_THREADS=14` allows each rank 14 threads for computing. The command for srun does not set
+# it.)
 #
 # As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
 #
@@ -347,8 +351,8 @@ check("42.2", variables, command)
 # | column | what it shows | if the command is right |
 # |---|---|---|
 # | rank, host | the rank, and its node | every rank occurs exactly once |
-# | cores | how many cores the rank may use | the requested number, here only 1 (on a tabletop cluster more, because its nodes do not bind ranks) |
-# | mpi | its MPI library | one of those that the first cell of this lab named |
+# | cores | how many cores the rank may use | the requested number, here only 1 (more on a tabletop cluster, which simulates nodes on one machine and does not bind ranks) |
+# | mpi | its MPI library | one of those that the cell before exercise 42.1 named |
 # | level | the thread level that this library provides if MULTIPLE is requested, as by Horovod | MULTIPLE |
 # | staged | was the gradient copied from the GPU to host memory first? | False; True only if the gradient is on a GPU and MPI cannot read GPU memory |
 # | MB/s | bytes of the gradient, divided by the seconds of its allreduce | no fixed value; ranks on two nodes cannot exceed the bandwidth of their network |

@@ -77,9 +77,9 @@ patience = 20  # seconds after which a check calls a program stuck
 # perceptron) consists of two layers with a GELU (a smooth approximation of ReLU) between them. The
 # first layer is cut by columns and the second by rows:
 #
-#     x → [columns] → a part of the hidden activation → GELU → [rows] → a partial sum → allreduce → y
+#     x → [columns] → a part of the middle activation → GELU → [rows] → a partial sum → allreduce → y
 #
-# The part of the hidden [activation](../labs/GLOSSARY.md#activation) that a rank computes is exactly the input that its part of the
+# The part of the middle [activation](../labs/GLOSSARY.md#activation) that a rank computes is exactly the input that its part of the
 # second layer needs. Nothing has to be sent between the layers, so **one allreduce** is enough.
 # GELU is applied to each number separately, so each rank can apply it to its own part.
 #
@@ -118,8 +118,8 @@ check("64.1", column, row)
 # Why don't we cut the first layer by rows and the second by columns?
 # <details><summary>Answer</summary>
 #
-# Then the hidden activation would be a sum over the ranks, and the GELU of a sum is not the sum of
-# the GELUs. The partial sums would have to be added up before the GELU, and in a GPT the hidden
+# Then the middle activation would be a sum over the ranks, and the GELU of a sum is not the sum of
+# the GELUs. The partial sums would have to be added up before the GELU, and in a GPT the middle
 # activation is four times as large as y. After the second layer, each rank would have only its own
 # part of y.
 # </details>
@@ -317,8 +317,8 @@ def attention(comm, entering, qkv, out, size, f, g):
 # 16 × 64 numbers of 4 bytes each. A layer of the GPT has an attention block and an MLP, each with
 # an f and a g.
 #
-# How many allreduces does *one* layer need in a step, counting the forward and backward passes? How
-# many megabytes (10⁶ bytes) of data do these allreduces sum? And roughly what share of the layers'
+# How many allreduces does *one* such layer need in a step, counting the forward and backward passes? How
+# many megabytes (10⁶ bytes) of data do these allreduces sum (each array counted once, not once per rank)? And roughly what share of the layers'
 # parameters does each of two ranks have?
 
 # %%
@@ -422,7 +422,8 @@ print(
 # loss falls about as far, and nothing crashes. The plot alone does not reveal the mistake.
 #
 # *Which kind of parallelism adds up less data?* [Data parallelism](../labs/GLOSSARY.md#data-parallelism) adds up the gradients, which are
-# 12 hidden² numbers per layer, regardless of the number of tokens. When does tensor parallelism add
+# 12 hidden² numbers per layer (3 hidden² for queries, keys and values, 1 for the output of attention,
+# and 4 for each matrix of the MLP), regardless of the number of tokens. When does tensor parallelism add
 # up less data?
 # <details><summary>Answer</summary>
 #
@@ -447,7 +448,7 @@ print(
 #
 # A **layout** consists of the numbers of tensor, pipeline and data ranks, whose product is the
 # number of GPUs, and of `micro`, the number of sequences in a [micro-batch](../labs/GLOSSARY.md#micro-batch). (A *sequence* is one
-# text, which here has 2,048 positions.) GPUs are numbered so that tensor ranks are neighbors, while
+# text. In the formulas, `sequence` is its number of positions, 2,048 in the models below.) GPUs are numbered so that tensor ranks are neighbors, while
 # consecutive data ranks are `tensor` GPUs apart.
 #
 # ### A cost model
@@ -557,9 +558,9 @@ for count in (8, 16):
 
 # %% [markdown]
 # **Explain.** From left to right in the plot, the pipeline becomes shorter, and so does the bubble.
-# The allreduces take more time, especially if a group of tensor ranks is larger than a node: the
+# The allreduces take more time, because each stage has more layers, and especially if a group of tensor ranks is larger than a node: the
 # allreduce time printed above is longer on 16 ranks than on 8, although each of the 16 ranks
-# computes half as much. The step is fastest with eight tensor ranks, the number of GPUs in a node.
+# has half as much of each layer. The step is fastest with eight tensor ranks, the number of GPUs in a node.
 #
 # The times for 8 and 16 tensor ranks differ by less than the cost model's error, so the model alone
 # cannot show which is better. The paper measured this GPT (figure 13) and came to the same

@@ -5,7 +5,7 @@
 # other ranks has arrived, and a single slow rank or link delays everyone. On slow networks this can
 # take longer than the computation. **Gossip** algorithms relax the requirement. In each step a rank
 # averages its vector only with a few neighbors, and the ranks approach the common average over many
-# steps. The question is how fast they approach it, because ranks that never agree would train
+# steps. The question is how fast they approach it, because ranks that remain far apart would train
 # different networks.
 #
 # In this lab we write a gossip step for any arrangement of ranks, and use it on a ring, a wheel and
@@ -64,12 +64,14 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 #
 # The columns must sum to 1 as well. Column j contains the weights with which the vector `x[j]`
 # enters the new vectors of all ranks. If these weights sum to less than 1, a part of `x[j]` is
-# lost, so the average over all ranks drifts and the ranks agree on a wrong value.
+# lost in each step, so the average over all ranks drifts and the ranks agree on a wrong value.
 #
 # **Metropolis-Hastings** weights satisfy both conditions on any topology. Let d[i] be the number of
 # neighbors of rank i. The weight of the link between i and j is `1 / (1 + max(d[i], d[j]))`, and
-# `W[i, i]` is what makes the sum of row i equal to 1. As an example, take three ranks in a line, 0
-# – 1 – 2. The numbers of neighbors are 1, 2 and 1, and W is
+# `W[i, i]` is chosen so that row i sums to 1.
+#
+# As an example, take three ranks in a line, 0 – 1 – 2. The numbers of neighbors are 1, 2 and 1.
+# Both links have the weight 1 / (1 + 2), and W is
 #
 # | | 0 | 1 | 2 |
 # |---|---|---|---|
@@ -112,16 +114,25 @@ check("33.1", mixing)
 # ## One step, by hand
 # Take the three ranks in a line again, and let their vectors be the single values 0, 3 and 6. After
 # one gossip step rank 0 has 2/3 · 0 + 1/3 · 3 = 1, rank 1 has (0 + 3 + 6) / 3 = 3, and rank 2 has
-# 1/3 · 3 + 2/3 · 6 = 5. The average was 3 and is still 3, while the largest distance to it has
-# decreased from 3 to 2. All three results are computed from the *old* values. If rank 0 had changed
-# its value before it sent it to rank 1, rank 1 would have received 1 instead of 0.
+# 1/3 · 3 + 2/3 · 6 = 5. The average was 3 and is still 3, while the largest difference from it has
+# decreased from 3 to 2.
+#
+# All three results are computed from the *old* values. If rank 0 had changed its value before it
+# sent it to rank 1, rank 1 would have received 1 instead of 0.
 #
 # ### Exercise 33.2 · A gossip step
 # Write `gossip`, in which every rank sends its vector to its neighbors, receives their vectors, and
-# mixes them in place. Take care of two things. Blocking sends may form a cycle in which every rank
-# waits for another (lab 20), so use `Isend` and `Irecv`. All ranks mix the *old* vectors, so a rank
-# may change its vector only after the old one has been sent. 8 lines, for any topology.
-# *(intermediate)*
+# mixes them in place. A rank sends one message to each neighbor, and no others. Take care of three
+# things:
+#
+# - Blocking sends may form a cycle in which every rank waits for another (lab 20), so use `Isend`
+#   and `Irecv`.
+# - All ranks mix the *old* vectors, so a rank may change its vector only after the old one has been
+#   sent.
+# - A neighbor may begin its next step while another one has not sent yet, so name the source of
+#   each receive.
+#
+# 8 lines, for any topology. *(intermediate)*
 #
 # <details><summary>Hint 1: room for the vectors that arrive</summary>
 #
@@ -161,21 +172,23 @@ check("33.2", gossip)
 # A gossip step does not change the average over all ranks, because the columns of W sum to 1. Let
 # the **distance** to this average be the square root of the sum of all squared differences from it,
 # over all ranks and values, and let **λ2** be the second largest absolute value among the
-# eigenvalues of W. Because W is symmetric, the differences from the average can be divided into p −
-# 1 parts, of which each shrinks by its own eigenvalue in every step. (The largest eigenvalue, 1,
-# belongs to the average itself, which does not shrink.) The slowest part shrinks by λ2. Each step
-# therefore multiplies the distance by at most λ2, and in the long run, when only the slowest part
-# is left, by λ2 itself.
+# eigenvalues of W.
 #
 # The W of the three ranks in a line has the eigenvalues 1, 2/3 and 0, so λ2 is 2/3. In the example
 # above, the differences from the average were −3, 0 and 3 before the step and −2, 0 and 2 after it,
-# so the distance has indeed become 2/3 of what it was. For a ring of p ranks λ2 = (1 + 2 cos(2π /
-# p)) / 3, which is about 1 − 13 / p².
+# so the distance became 2/3 of what it was, which is λ2.
+#
+# In general λ2 is a bound. Because W is symmetric, the differences from the average can be divided
+# into p − 1 parts, each with an eigenvalue by which every step multiplies it. (The largest
+# eigenvalue, 1, belongs to the average itself, which does not shrink.) The part that shrinks most
+# slowly is multiplied by λ2 or −λ2. Each step therefore multiplies the distance by at most λ2, and
+# in the long run, when only this part is left, by λ2 itself.
 #
 # ### Predict
-# After how many steps is the distance a hundredth of what it was, so that λ2 ** steps = 1 / 100, in
-# a ring of 16 ranks, and in a ring of 32 ranks? Does it take twice as many steps for twice as many
-# ranks? (Use logarithms to solve the equation for the number of steps.)
+# For a ring of p ranks λ2 = (1 + 2 cos(2π / p)) / 3, which is about 1 − 13 / p². After how many
+# steps is λ2 ** steps = 1 / 100, in a ring of 16 ranks, and in a ring of 32 ranks? Does it take
+# twice as many steps for twice as many ranks? (Use logarithms to solve the equation for the number
+# of steps.)
 
 # %%
 predict("33.2", ring_of_16=89, ring_of_32=358)
@@ -185,16 +198,12 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 # We apply your gossip steps on 32 virtual ranks, starting from random vectors, for as many steps as
 # λ2 requires to shrink the distance to a hundredth. Each rank has a link of 10 Gb/s with a latency
 # of 30 µs, in the virtual cluster that lab 23 introduced. The vectors have 69 kB, like the
-# parameters of lab 30. Before you run the cell, guess which topology reduces the distance most per
-# step, and which per millisecond.
+# parameters of lab 30.
 #
 # As a comparison there are two allreduces, after which all ranks agree exactly: the ring allreduce
 # (lab 23), and `comm.Allreduce`, the fastest algorithm of the virtual cluster for vectors of this
-# length, which is Rabenseifner's (lab 24).
-#
-# The cell prints a line for each topology, with the time of a step in milliseconds, the factor by
-# which a step eventually shrinks the distance, and λ2, which this factor approaches. It takes about
-# 20 s.
+# length, which is Rabenseifner's (lab 24). Before you run the cells, guess which topology reduces
+# the distance most per step, and which per millisecond.
 
 
 # %%
@@ -202,6 +211,7 @@ predict("33.2", ring_of_16=89, ring_of_32=358)
 # values that count as 69 kB, lab 30's parameters.
 slow = virtual.ideal().but(between=virtual.Link(latency=28e-6, bandwidth=10e9 / 8, overhead=1e-6))
 cluster = virtual.Cluster(nodes=ranks_virtual, machine=slow)
+nbytes = 69e3
 
 
 def agree(name, steps):
@@ -209,7 +219,7 @@ def agree(name, steps):
     step."""
     neighbours = lab33.topology(name, ranks_virtual)
     drawn = np.random.default_rng(0).standard_normal((ranks_virtual, 100)).astype(np.float32)
-    vectors = virtual.by_rank([virtual.vector(x, 69e3) for x in drawn])
+    vectors = virtual.by_rank([virtual.vector(x, nbytes) for x in drawn])
     run = cluster.run(lab33.repeat, vectors, neighbours, mixing(neighbours), steps, gossip)
     record.add(
         "agreement", topology=name, ranks=ranks_virtual, steps=steps, unit="s", time=run.time
@@ -223,52 +233,75 @@ def best_allreduce(comm, vector):
     comm.Allreduce(vector, np.empty_like(vector))
 
 
+# %% [markdown]
+# The next cell prints a line for each topology, with λ2, the factor by which a step multiplies the
+# distance (its mean over the second half of the steps), and the time of a step in milliseconds. It
+# takes about 15 s.
+
+
 # %%
-gaps = {}
 by_step = {}
 by_time = {}
 for name in names:
-    gaps[name] = {p: 1 - lab33.rate(mixing(lab33.topology(name, p))) for p in (4, 8, 16, 32, 64)}
-    shrink = lab33.rate(mixing(lab33.topology(name, ranks_virtual)))
+    shrink = lab33.rate(mixing(lab33.topology(name, ranks_virtual)))  # λ2
     steps = int(np.ceil(np.log(100) / -np.log(shrink)))
     apart, ms = agree(name, steps)
     by_step[name] = apart
     by_time[name] = ms * np.arange(1, steps + 1), apart[1:]
     slope = (apart[-1] / apart[steps // 2]) ** (1 / (steps - steps // 2))
-    shrinks = f"shrinks the distance by {slope:.3f}, λ2 is {shrink:.3f}"
-    print(f"{name}: a step takes {ms:.2f} ms and {shrinks}; λ2 ** {steps} is 1 / 100")
+    predicted = f"λ2 is {shrink:.3f}, and λ2 ** {steps} is {shrink**steps:.4f}"
+    print(
+        f"{name}: {predicted}; a step multiplies the distance by {slope:.3f} and takes {ms:.2f} ms"
+    )
 for way, allreduce in {"ring allreduce": ring_allreduce, "best allreduce": best_allreduce}.items():
-    run = cluster.run(allreduce, virtual.vector(np.zeros(1024), 69e3))
+    run = cluster.run(allreduce, virtual.vector(np.zeros(1024), nbytes))
     by_time[way] = [1e3 * run.time] * 2, [1, 0.001]
     print(f"{way}: {1e3 * run.time:.2f} ms, and all agree")
     record.add("allreduce", way=way, ranks=ranks_virtual, unit="s", time=run.time)
 
+# %% [markdown]
+# In the second half of the steps, the slowest part of the differences is nearly the only one left,
+# and the measured factors are close to λ2. The next plot shows 1 − λ2, which measures how much one
+# step mixes, for other numbers of ranks.
+
 # %%
+gaps = {}
+for name in names:
+    gaps[name] = {p: 1 - lab33.rate(mixing(lab33.topology(name, p))) for p in (4, 8, 16, 32, 64)}
 title = "With more ranks, a random graph mixes most per step"
 plots.lines(gaps, xlabel="ranks", ylabel="1 - λ2", title=title, logx=True, logy=True)
-distance = {"ylabel": "distance (share of the first)", "logy": True, "markers": False}
-title = f"{ranks_virtual} ranks: a random graph agrees in the fewest steps"
-plots.lines(by_step, xlabel="steps", name="by step", title=title, **distance)
-title = f"{ranks_virtual} ranks, 69 kB: the best allreduce agrees first"
-plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True, **distance)
 rings = {p: lab33.steps_taken(mixing(lab33.topology("ring", p))) for p in (16, 32)}
 predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 
 # %% [markdown]
-# **Explain.** The first plot shows 1 − λ2, which measures how much one step mixes. For a ring it
-# decreases as 1 / p², so twice as many ranks need about four times as many steps. For a wheel it
-# decreases more slowly, eventually as 1 / p. For the random graph it decreases far less than for
-# the other two.
+# **Explain.** For a ring 1 − λ2 decreases as 1 / p², so twice as many ranks need about four times
+# as many steps. For a wheel it decreases more slowly, eventually as 1 / p, which is the weight of
+# the hub's links. From 8 ranks on it decreases far less for the random graph than for the other
+# two.
+
+# %%
+distance = {"ylabel": "distance (share of the first)", "logy": True, "markers": False}
+title = f"{ranks_virtual} ranks: a random graph agrees in the fewest steps"
+plots.lines(by_step, xlabel="steps", name="by step", title=title, **distance)
+
+# %% [markdown]
+# With 32 ranks λ2 predicts 28 steps for the random graph and 358 for the ring. The curves reach a
+# hundredth earlier, after 18 and 253 steps. Random vectors contain all 31 parts, and most of them
+# shrink much faster than the slowest. Afterwards the slowest part is left, and each step multiplies
+# the distance by λ2.
 #
-# The second plot shows the consequence for the number of steps. With 32 ranks λ2 predicts 28 steps
-# for the random graph and 358 for the ring. The curves reach a hundredth earlier, after 18 and 253
-# steps. Random vectors contain all 31 parts, and most of them shrink much faster than the slowest.
-# Afterwards the slowest part is left, and each curve falls by the factor λ2 per step.
-#
-# The third plot shows the time. A step takes as long as its busiest link, which sends two vectors
-# in the ring, up to four in the random graph, and 31 at the hub of the wheel. The wheel therefore
-# needs fewer steps than the ring, but more time. Of the three topologies the random graph needs the
-# fewest steps and the least time. Does gossip pay off if all ranks have to *agree*?
+# The next plot shows the same distances over time. The two allreduces are vertical lines, because
+# each takes the ranks to exact agreement at one time.
+
+# %%
+title = f"{ranks_virtual} ranks, {nbytes / 1e3:.0f} kB: the best allreduce agrees first"
+plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True, **distance)
+
+# %% [markdown]
+# A step takes as long as its busiest link, which sends two vectors in the ring, up to four in the
+# random graph, and 31 at the hub of the wheel. The wheel therefore needs fewer steps than the ring,
+# but more time. Of the three topologies the random graph needs the fewest steps and the least time.
+# Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
 #
@@ -278,6 +311,12 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # faster than both allreduces, and a rank waits only for its neighbors. The question is therefore
 # whether training needs agreement in every step.
 # </details>
+#
+# Is a single gossip step cheaper for longer vectors, too? A rank sends the whole vector to each
+# neighbor, and waits for one latency. Rabenseifner's allreduce sends less than two vectors per
+# rank, in 10 steps with a latency each. Gossip thus saves latency, but not bytes. With vectors of
+# 690 kB on this cluster, a step takes 1.1 ms on the ring and 2.2 ms on the random graph, and the
+# best allreduce 1.4 ms. (To see this, set `nbytes` to `690e3` and run the cells again.)
 #
 # These times come from a model in which all links are equally fast and no rank is delayed, while
 # the numbers of steps depend only on W and the vectors at the start.
@@ -291,15 +330,16 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 #   time, because the gradient does not depend on the mixing.
 # - It subtracts the learning rate times its gradient.
 #
-# The ranks never have to agree exactly. Suppose that the different gradients of one step move the
-# ranks apart by at most δ. The next gossip step leaves at most λ2 δ of this distance, and the next
-# gradients add δ again. The distance therefore stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 −
-# λ2). For the random graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. One gossip step per
-# training step keeps the ranks together, and 1 − λ2 says how closely.
+# The ranks begin with equal parameters, and never have to agree exactly afterwards. Suppose that
+# the different gradients of one step move the ranks apart by at most δ. The next gossip step leaves
+# at most λ2 δ of this distance, and the next gradients add at most δ again. The distance therefore
+# stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 − λ2). For the random graph of 32 ranks this is
+# 6.5 δ, and for the ring 78 δ. With one gossip step per training step, the distance thus has a
+# limit, which depends on 1 − λ2.
 #
 # After training, one keeps the average of the parameters over all ranks. We have not trained here.
 # The authors of D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten
-# times as fast as centralized SGD on slow networks.
+# times as fast as centralized SGD on networks with a low bandwidth or a high latency.
 #
 # <details><summary>What does "centralized" mean?</summary>
 #
@@ -316,12 +356,12 @@ predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 # - A symmetric W whose rows sum to 1 preserves the average. Metropolis-Hastings weights give such a
 #   matrix for any topology.
 # - Reducing the distance by a given factor takes at most log(factor) / −log(λ2) steps. For a factor
-#   of 100 this is about p² / 3 steps in a ring, and few in a random graph. In a wheel the number
-#   eventually grows in proportion to p (109 with 32 ranks), and the hub sends to all other ranks.
+#   of 100 this is about p² / 3 steps in a ring, and 28 in our random graph of 32 ranks. In a wheel
+#   the number eventually grows in proportion to p, and the hub sends to all other ranks.
 # - For exact agreement, the best allreduce is faster. A single gossip step between few neighbors is
-#   cheaper than an allreduce.
-# - Training does not need agreement in each step, because one gossip step per training step keeps
-#   the ranks close to each other.
+#   cheaper than an allreduce as long as latency is what costs most, thus for short vectors.
+# - D-PSGD trains without agreement in each step. One gossip step per training step limits the
+#   distance between the ranks, to δ / (1 − λ2) if each step adds at most δ.
 # - Lab 34 asks how large a batch may be, and lab 35 how small a message may be.
 #
 # ### Further reading

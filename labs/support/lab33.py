@@ -41,8 +41,8 @@ def mixed_twice(gossip, mixing, patience):
     """Two steps on many topologies, and on real ranks, give what the product of matrices gives."""
     for subject, p, neighbours in everywhere():
         W = mixing(neighbours)
-        for length in (16 * p, 1000 + p, 1):
-            expect_gossip(gossip, subject, neighbours, W, length)
+        expect_gossip(gossip, subject, neighbours, W, np.float32, length=300 + p)
+        expect_gossip(gossip, subject, neighbours, W, np.float64, length=1, late=1e-3)
     ranks = launch.ranks_here(4)
     neighbours = topology("ring", ranks)
     W = mixing(neighbours)
@@ -60,21 +60,35 @@ def everywhere():
     ]
 
 
-def expect_gossip(gossip, subject, neighbours, W, length):
+def expect_gossip(gossip, subject, neighbours, W, dtype, length, late=0.0):
     """Two steps on virtual ranks, against the product of matrices; two vectors sent to each
-    neighbour."""
+    neighbour. late: seconds that rank 1 begins after the others."""
     p = len(neighbours)
-    X = np.random.default_rng(p).integers(1, 100, (p, length)).astype("f4")
+    X = np.random.default_rng(p).integers(1, 100, (p, length)).astype(dtype)
     cluster = virtual.Cluster(nodes=p, machine=STRICT)
-    run = cluster.run(repeat, virtual.by_rank([*X]), neighbours, W, 2, gossip)
+    run = cluster.run(tried, virtual.by_rank([*X]), neighbours, W, gossip, late)
+    histories, others, weights = zip(*run.results, strict=True)
+    expect.unchanged(neighbours, [*others], f"{subject}: a rank's `neighbours`")
+    expect.unchanged([*W], [*weights], f"{subject}: a rank's `weights`")
     slips = {"No rank's vector has changed. Mix in place, as with `vector *= …`": [*X]}
+    if late:
+        subject += ", rank 1 late, so that steps overlap (does each receive name its source?)"
     for step, want in enumerate((X, W @ X, W @ W @ X)):
-        got = [history[step] for history in run.results]
-        what = f"{subject}, {length} values, {counted(step, 'step')}, against W @ X: rank"
+        got = [history[step] for history in histories]
+        what = (
+            f"{subject}, {counted(length, 'value')}, {counted(step, 'step')}, against W @ X: rank"
+        )
         expect.close(got, [*want], what, slips=slips)
-    sent = [2 * len(others) for others in neighbours]
+    sent = [2 * len(ranks) for ranks in neighbours]
     run.expect_messages(exactly=sent)
-    run.expect_sent(exactly=sent, unit=4 * length)
+    run.expect_sent(exactly=sent, unit=X[0].nbytes)
+
+
+def tried(comm, vector, neighbours, W, gossip, late):
+    """Two steps. Returns what `repeat` does, and the rank's neighbours and weights afterwards."""
+    if comm.rank == 1:
+        comm.compute(late)
+    return repeat(comm, vector, neighbours, W, 2, gossip), neighbours[comm.rank], W[comm.rank]
 
 
 def repeat(comm, vector, neighbours, W, steps, gossip):

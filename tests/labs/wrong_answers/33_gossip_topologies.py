@@ -50,6 +50,18 @@ RIGHT = [
         vector += weights[other] * boxes[other]
     for request in requests:
         request.wait()"""),
+    Right("33.2", "distance by distance, which is a matching", POST, """\
+    from mpi4py import MPI
+
+    old = vector.copy()
+    vector *= weights[comm.rank]
+    for ahead in range(1, comm.size):
+        to, source = (comm.rank + ahead) % comm.size, (comm.rank - ahead) % comm.size
+        box = boxes.get(source, np.empty_like(old))
+        comm.Sendrecv(old, to if to in boxes else MPI.PROC_NULL, recvbuf=box,
+                      source=source if source in boxes else MPI.PROC_NULL)
+        if source in boxes:
+            vector += weights[source] * box"""),
 ]
 WRONG = [
     Wrong("33.1", "no weight of its own: rows do not sum to 1", REST, "", "the sums of the rows"),
@@ -94,12 +106,9 @@ WRONG = [
     for request in receives:
         request.Wait()
 """ + MIX, "never waited for"),
-    Wrong("33.2", "copies are sent, and nobody waits for them",
-          "requests += [comm.Isend(vector, dest=other) for other in neighbours]",
-          "[comm.Isend(vector.copy(), dest=other) for other in neighbours]", "never waited for"),
     Wrong("33.2", "a plain mean instead of the weights",
           MIX, "    vector[:] = (vector + sum(boxes.values())) / (1 + len(boxes))",
-          "wheel of 5, 80 values, 1 step, against W @ X"),
+          "wheel of 5, 305 values, 1 step, against W @ X"),
     Wrong("33.2", "a new array: the caller's vector stays",
           "vector *= weights[comm.rank]", "vector = vector * weights[comm.rank]",
           "No rank's vector has changed. Mix in place"),
@@ -117,6 +126,21 @@ WRONG = [
         request.Wait()
     vector[:] = sum(weights[other] * everybody[other] for other in range(comm.size))""",
           "messages; it should be"),
-    Wrong("33.2", "boxes of float64 for vectors of float32",
-          "np.empty_like(vector)", "np.empty(len(vector))", "float"),
+    Wrong("33.2", "boxes of float32 for vectors of float64",
+          "np.empty_like(vector)", "np.empty(len(vector), np.float32)", "sent float64"),
+    Wrong("33.2", "takes the next vector that arrives, also a neighbor's second", POST, """\
+    from mpi4py import MPI
+
+    requests = [comm.Isend(vector.copy(), dest=other) for other in neighbours]
+    vector *= weights[comm.rank]
+    for box in boxes.values():
+        status = MPI.Status()
+        comm.Recv(box, status=status)
+        vector += weights[status.Get_source()] * box
+    for request in requests:
+        request.Wait()""", "rank 1 late, so that steps overlap"),
+    Wrong("33.2", "sorts the caller's list", MIX, MIX + "\n    neighbours.sort()",
+          "a rank's `neighbours` was changed"),
+    Wrong("33.2", "scales the caller's weights", MIX, MIX + "\n    weights /= 2",
+          "a rank's `weights` was changed"),
 ]

@@ -14,7 +14,7 @@
 # should do first.
 #
 # **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
-# does not become faster with more threads, (3) measure threads × processes, and (4) bind a rank
+# does not become faster with more threads, (3) measure processes × threads, and (4) bind a rank
 # with all its threads, and prove it.
 #
 # ![One process with four threads: during the serial part of a step three cores are idle. Four processes: each core has its own part of the serial work, and an allreduce follows](../notebooks/figures/13_splits.svg)
@@ -48,12 +48,13 @@ patience = 120  # seconds after which a run on ranks is given up
 
 # %% [markdown]
 # ## Which cores may a process use?
-# A process may run only on the cores in its **affinity** mask, which `os.sched_getaffinity(0)`
-# returns as a set. These are often not all cores of the node, which `os.cpu_count()` counts.
+# Each thread may run only on the cores in its **affinity** mask. `os.sched_getaffinity(0)` returns
+# that of the calling thread as a set. These are often not all cores of the node, which
+# `os.cpu_count()` counts.
 #
-# A *core* is here what Linux counts as one, so a core with two *hardware threads*, which share its
-# arithmetic, counts as two. `lab13.usable()` lists the cores in the mask, but no more of them than
-# a container's quota of CPU time allows.
+# In this lab, *core* means what Linux counts as a CPU. A physical core with two *hardware threads*
+# (the [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of [lab 00](00_check_environment.ipynb)), which share its arithmetic, counts as two. `lab13.usable()` lists
+# the cores in the mask, but no more of them than a container's quota of CPU time allows.
 
 # %%
 print("Usable cores:", lab13.usable())
@@ -247,8 +248,8 @@ for (processes, threads), (whole, _) in last_grid.items():
 if cores > 1:
     serial, parallel = amdahl(alone)
     print(
-        f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (below 0: noise, or"
-        " threads cost)"
+        f"serial {1e3 * serial:.1f} ms, parallel {1e3 * parallel:.1f} ms (serial below 0: noise;"
+        " parallel below 0: threads cost)"
     )
 most = max(processes for processes, threads in last_grid if processes * threads == cores)
 print(f"p = {most} processes with {cores // most} threads each, on n = {cores} cores")
@@ -260,12 +261,13 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # waited.
 #
 # - One process takes `serial + parallel / n`, by Amdahl's law.
-# - Suppose that p processes divide the serial part as well, so that they take
-#   `serial / p + parallel / n`.
+# - Suppose that p processes divide the serial part as well, so that they take `serial / p +
+#   parallel / n`. (This is optimistic, because each process runs all of the Python code.)
 #
 # The answer is the first time divided by the second, where you replace a negative part by 0. In the
-# example above, one process takes 13 ms on four cores, and four processes take 4/4 + 36/4 = 10 ms,
-# so the ratio is 1.3. This leaves out the time of the allreduce, which the next cell prints.
+# example of Amdahl's law (4 ms serial, 36 ms parallel), one process takes 13 ms on four cores, and
+# four processes take 4/4 + 36/4 = 10 ms, so the ratio is 1.3. This leaves out the time of the
+# allreduce, which the next cell prints.
 
 # %%
 predict("13.2", ranks_over_threads=...)
@@ -322,7 +324,7 @@ if cores > 1:
     }
     title = f"Speedup by threads and by ranks (threads wait: {last_policy})"
     plots.lines(
-        curves, xlabel="threads × processes", ylabel="speedup", title=title, name="speed-up"
+        curves, xlabel="processes × threads", ylabel="speedup", title=title, name="speed-up"
     )
 else:
     print(
@@ -346,7 +348,8 @@ else:
 # * Lines that say "do not quote" were disturbed, mostly by other programs on the cores. A negative
 #   serial part, or one process that is faster than "ideal", mostly has the same cause.
 #
-# Now compare the control, with twice as many threads as cores, in the two plots. It is usually
+# Now compare the control, with twice as many threads as cores, in the two plots of all steps. It is
+# usually
 # slower with active waiting, because a waiting thread then takes the core away from one that has
 # work.
 #
@@ -361,10 +364,11 @@ else:
 # <details><summary>Large machines</summary>
 #
 # ResNet-50 was trained in TensorFlow with MVAPICH2 at 250,000 images/s on 2,048 nodes of Frontera,
-# with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19). Intel-Caffe trained it in 28
-# minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu et al., 2017). Its library
-# for the gradients, MLSL, reserves some cores for communication (Sridharan et al., 2018), as does
-# its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose them with `CCL_WORKER_AFFINITY`.
+# with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19). Intel-Caffe
+# trained it in 28 minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu et al.,
+# 2017). Its library for the gradients, MLSL, reserves some cores for communication (Sridharan et
+# al., 2018), as does its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose them with
+# `CCL_WORKER_AFFINITY`.
 # </details>
 #
 # ## Keep each rank on its cores
@@ -424,7 +428,8 @@ def bind(cores):
 check("13.3", bind)
 
 # %% [markdown]
-# The next cell binds each rank with your `bind`, and then times your step in three ways, which take
+# The next cell binds each rank with your `bind` (threads wait as in the last of the measurements
+# above), and then times your step in three ways, which take
 # turns: unbound, each rank bound to its own cores, and all ranks on one core.
 #
 # For each rank it prints the cores of its part and the cores on which its threads may run, read
@@ -481,7 +486,7 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 #   disjoint parts of neighboring cores.
 # - Threads speed up only the work that they divide, and the serial part limits the speedup. Ranks
 #   divide the serial loops as well, but need an allreduce.
-# - Measure threads × processes for your network on your node.
+# - Measure processes × threads for your network on your node.
 # - A mask belongs to a thread. Bind first, or bind all threads, and then look at the masks that are
 #   really set.
 #

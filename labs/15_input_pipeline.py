@@ -342,9 +342,9 @@ check("15.3", work, take, prefetch)
 
 # %% [markdown]
 # ## How much of the input is exposed?
-# We call the time to read and decode a batch **input**, and the time of the other parts of a step
-# **compute**. The part of the input for which a step still has to wait is called **exposed**. The
-# figure at the top of this lab shows three cases.
+# We call the time to read and decode a batch the **input time**, or input for short, and the time
+# of the other parts of a step **compute**. The part of the input for which a step still has to wait
+# is called **exposed**. The figure at the top of this lab shows three cases.
 #
 # ### Predict
 # Let compute take 1 unit of time.
@@ -421,6 +421,13 @@ predict.right("15.4", exposed_at_2=exposed(2, 1, True), exposed_at_half=exposed(
 predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.values()))
 
 # %% [markdown]
+# Why is the gain largest when input and compute take the same time?
+# <details><summary>Answer</summary>
+#
+# Without prefetch a step takes input + compute, and with prefetch it takes the longer of the two.
+# The ratio of these two times is largest if input and compute are equal, and then it is 2.
+# </details>
+#
 # ### Measure: how long a step waits
 # Now we train on JPEGs from shards, and the bandwidth of `lab15.Storage` is set so that input takes
 # about 0.5, 1, 2 and 4 times as long as compute (`shares`). For each bandwidth we time two training
@@ -463,13 +470,6 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # threads need the GIL. On a busy machine points are on both sides of the line,
 # probably because its speed changes between the two training runs that a point compares.
 #
-# Why is the gain largest when input and compute take the same time?
-# <details><summary>Answer</summary>
-#
-# Without prefetch a step takes input + compute, and with prefetch it takes the longer of the two.
-# The ratio of these two times is largest if input and compute are equal, and then it is 2.
-# </details>
-#
 # Would a deeper queue help if input takes longer than compute?
 # <details><summary>Answer</summary>
 #
@@ -491,7 +491,8 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 #
 # ## Many ranks, one storage
 # Several ranks now read at the same time, each a different shard. How much all of them get together
-# depends on the storage that they share:
+# depends on the storage that they share. The rates are much lower than those of real storage,
+# because our dataset is small:
 #
 # | storage | one rank alone | all ranks together |
 # |---|---|---|
@@ -501,7 +502,7 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 #
 # ### Predict
 # How many times as many images per second do 4 ranks get as one rank, in each of the three cases?
-# (Leave out the time of the opens.)
+# Compute it with your `shard_seconds`, but leave out the time of the opens.
 
 # %%
 predict("15.4", own=..., burst=..., shared=...)
@@ -560,10 +561,13 @@ if ranks == 4:
 #
 # Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
 # because they also decode, and take turns if there are fewer than four cores. The other two ratios
-# can be above 2 and 1. On two cores we measured 3.98, 2.16 and 1.11. There one rank alone took 7 %
-# longer than predicted, probably because it parses its shard between its reads. Your formula itself
-# gives 2.01 and 1.03, because all ranks open their shards at the same time. Where ranks share a
-# pipe, one of them can parse while another one reads.
+# can be above 2 and 1, for two reasons:
+#
+# - All ranks open their shards at the same time, so your formula itself gives 2.01 and 1.03.
+# - Where ranks share a storage, one of them can parse while another one reads. A single rank parses
+#   its shard between its reads.
+#
+# On two cores we measured 3.98, 2.16 and 1.11.
 #
 # On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system
 # at 2.5 TB/s (Oral et al., 2019). For each of its 27,648 GPUs this is 970 MB/s from the SSDs and 90

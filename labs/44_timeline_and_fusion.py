@@ -63,7 +63,7 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # | kind | meaning |
 # |---|---|
 # | `B` | an activity begins; its name says which one |
-# | `E` | the activity of this tensor that began last ends, like a closing bracket; it has no name |
+# | `E` | like a closing bracket, ends the activity of this tensor that began most recently; it has no name |
 # | `X` | a rank has this tensor ready; the name is the rank's number, as a string |
 # | `i` | a cycle begins (`CYCLE_START`); it belongs to no tensor |
 #
@@ -110,8 +110,8 @@ print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
 # is.
 #
 # ### Predict
-# The table has three tensors, and each of them spent about 400 ms in *negotiate*. How many ms of
-# wall time has the late rank cost the other ranks over both steps?
+# The table has three tensors, and each of them spent about 400 ms in *negotiate*. By how many ms of
+# wall time did the late rank delay the two steps together?
 
 # %%
 predict("44.1", ms_lost=...)
@@ -260,8 +260,8 @@ def fuse(ready, limit):
 # bytes. Tensors c and f are float64, the others float32. How many messages do they need with a
 # limit of 0, and how many with 128 MiB?
 #
-# The next cell prints the answer for four thresholds, first as real ranks have sent the tensors,
-# and then by `fuse`. A bar separates two messages.
+# The cell after your prediction prints the answer for four thresholds, first as real ranks have
+# sent the tensors, and then by `fuse`. A bar separates two messages.
 
 # %%
 predict("44.2", messages_0=..., messages_128_MiB=...)
@@ -287,8 +287,8 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 # - Each cycle begins with a negotiation, which takes as long as a message of 0 bytes, even if it
 #   finds nothing. It finds the tensors that were ready when it **began**.
 # - Then the messages for these tensors are sent, one after the other.
-# - The next cycle begins one cycle time after the last cycle **began**, or at once if that moment
-#   has passed.
+# - The next cycle begins one cycle time after the previous cycle **began**, or at once if that
+#   moment has passed.
 #
 # For example, tensor a with 300 bytes is ready at 0, and tensors b and c with 100 bytes each are
 # ready at 2 and 3. A message of n bytes takes 1 + n/100 seconds, so a negotiation takes 1 second.
@@ -296,8 +296,7 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 #
 #     seconds   0   1   2   3   4   5   6   7   8   9
 #     ready     a       b   c
-#     thread    |neg.|  message a   |neg.| msg b+c |
-#               0    1              5    6         9
+#     thread    |neg|   message a   |neg|  msg b+c  |
 #
 # The cycle at 0 finds only a. While a is sent, b and c become ready, and the cycle at 5 finds both.
 # The step ends at 9, with two messages. With a cycle time of 10 the second cycle would begin at 10,
@@ -381,9 +380,9 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # <details><summary>Answer</summary>
 #
 # With a long cycle time, the last gradient waits up to a whole cycle until the thread wakes up, and
-# the link is idle in the meantime. The threshold does not make any tensor wait. It only determines
-# how many of the tensors that **are** ready are sent together. (A [bucket](../labs/GLOSSARY.md#bucket) of [lab 32](32_buckets_and_overlap.ipynb), in contrast, is
-# sent only when all of its gradients are ready.)
+# the link is idle in the meantime. The first gradients wait, too. The threshold does not make any
+# tensor wait. It only determines how many of the tensors that **are** ready are sent together. (A
+# [bucket](../labs/GLOSSARY.md#bucket) of [lab 32](32_buckets_and_overlap.ipynb), in contrast, is sent only when all of its gradients are ready.)
 # </details>
 #
 # With a cycle time of 1 ms, about one tensor becomes ready per cycle, and yet the printed number of
@@ -476,17 +475,17 @@ print(
 #
 # The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
-# in each later step.
+# in each later step. (Horovod looks up all tensors of a cycle before it stores new ones.)
 #
 # The cache also affects exercise 44.1. Tensors in the cache have no `X`, so the last line shows
 # step 1 only. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`, as in the timeline
 # "late".
 #
 # ## Measure
-# Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds, and once
-# with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so that the cores are
-# free for Horovod's threads. We no longer assume what a message costs, because the cell measures
-# MPI's messages and passes the result to your `step_time`.
+# Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds (named in
+# the plot), and once with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so
+# that the cores are free for Horovod's threads. We no longer assume what a message costs, because
+# the cell measures MPI's messages and passes the result to your `step_time`.
 #
 # The plot shows for each setting your prediction and the measured median, with a line for the
 # [interquartile range](../labs/GLOSSARY.md#interquartile-range) of the steps. The cell takes about 20 s, because it also runs four steps of
@@ -576,11 +575,11 @@ print(slow[slow.index.isin(lab44.OF_SMALL)])
 # the kit's reference they overlap.
 #
 # ## Going further (optional): does Horovod find the best settings itself?
-# *(3 minutes)* `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and keeps the best
-# pair that it has tried. `HOROVOD_AUTOTUNE_LOG=file` writes down which ones. **The default, 1 ms
-# with 128 MiB, is not among them** (`parameter_manager.cc`, 0.28.1), so compare the result with the
-# default in one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was never faster
-# than the default.
+# *(3 minutes)* `HOROVOD_AUTOTUNE=1` tries other cycle times and thresholds while you train, and
+# keeps the best pair that it has tried. `HOROVOD_AUTOTUNE_LOG=file` writes down which ones. **The
+# default, 1 ms with 128 MiB, is not among them** (`parameter_manager.cc`, 0.28.1), so compare the
+# result with the default in one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was
+# never faster than the default.
 #
 # `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
 # inside a node and another between nodes ([lab 26](26_hierarchical_allreduce.ipynb)), but a Horovod without operations for GPUs

@@ -8,7 +8,7 @@
 # operations and then run the graph without Python.
 #
 # In this lab we train one network in PyTorch and in TensorFlow and compare the two loss curves step
-# by step. We write the training step by hand, turn it into a graph, and measure when the graph is
+# by step. We write the training step ourselves, turn it into a graph, and measure when the graph is
 # faster. Finally we get the same curve from the training loop of Keras, which is the high-level
 # interface of TensorFlow.
 #
@@ -18,8 +18,8 @@
 #
 # ![Line by line, Python runs before each operation and the arithmetic waits for it. As a graph, Python runs once and the operations follow each other without gaps](11_graph.svg)
 #
-# *With define-by-run (above), Python launches each operation by itself. With define-and-run (below),
-# Python starts a graph that was made before, and the operations then run without Python.*
+# *With define-by-run (above), Python launches each operation by itself. With define-and-run
+# (below), Python starts a graph that was made before, and the operations then run without Python.*
 #
 # Needs: tensorflow, torch · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 01, 10
 
@@ -116,15 +116,16 @@ predict("11.1", relative_difference=1e-6)  # a number
 # Write one training step as in lab 10: forward pass, loss, gradients, update. You need these parts:
 #
 # - `net(images)` returns *logits*, one number of any size for each digit (lab 10);
-# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes a loss function, which you
-#   then call with (labels, outputs). Without `from_logits=True` it interprets the outputs as
-#   probabilities;
+# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes the loss function of lab
+#   10, the mean cross-entropy of a batch with labels 0 to 9, which you then call with (labels,
+#   outputs). Without `from_logits=True` it interprets the outputs as probabilities;
 # - `net.trainable_variables` is the list of weights;
 # - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs,
 #   such as those that `zip` makes.
 #
-# Return the loss from before the update. A later cell runs this function as a graph, so do
-# not convert a tensor to NumPy or `float`. 5 or 6 lines. *(beginner)*
+# Return the loss from before the update. A later cell runs this function as a graph, so do not
+# convert a tensor to NumPy or `float`, and do not write the number of images into it. 5 or 6 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: what belongs under the tape?</summary>
 #
@@ -329,13 +330,13 @@ check("11.2", make_step)
 # %% [markdown]
 # ### Measure: when is a graph faster?
 # Now we compare the step of 11.1 run line by line with the same step as a graph. As a control, we
-# do so as well for a large network, which has two layers with 4,096 output features.
+# do so as well for a large network, which has two layers with 4,096 outputs and a last one with 10.
 #
 # ### Predict
 # A training step of the small network has some fifty operations. We suppose that in eager execution
 # each of them costs 10 µs in Python before anything is computed, that the arithmetic takes 0.1 ms
-# in all, and that the two do not overlap. (In lab 10 a whole step of this network took about 0.4
-# ms, a large part of which was overhead.) How many times as fast is the step as a graph, if the
+# in all, and that the two do not overlap. (These are round numbers for TensorFlow. PyTorch's
+# step in lab 10 may take less.) How many times as fast is the step as a graph, if the
 # graph takes no time in Python at all?
 
 # %%
@@ -391,8 +392,8 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 #     history = net.fit(images, labels, epochs=1, verbose=0)
 #     history.history["loss"]                     # a list, one loss per epoch
 #
-# It reports one loss per epoch, which is the mean over all images of the epoch, each taken before
-# the update of its step. Our batches have equal sizes, so it is also the mean over the steps.
+# It reports one loss per epoch, the mean of the losses of all its images, each taken before the
+# update of its step. Our batches have equal sizes, so it is also the mean over the steps.
 #
 # By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
 # the same arrays in all epochs. Make sure that it gets the batches of the reference curve in their
@@ -414,9 +415,9 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Compile once. For each order, call
-# `net.fit(digits.train_x[order], digits.train_y[order], batch_size=batch, shuffle=False, verbose=0)`.
-# The object that it returns has `.history["loss"]`, a list with one number.
+# Compile once. For each order, call `net.fit(digits.train_x[order], digits.train_y[order],
+# batch_size=batch, shuffle=False, verbose=0)`. The object that it returns has `.history["loss"]`, a
+# list with one number.
 # </details>
 
 

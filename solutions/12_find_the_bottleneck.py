@@ -171,14 +171,14 @@ predict.right("12.1", **intensities)
 #
 # | device | arithmetic (Gflop/s) | memory (GB/s) |
 # |---|---|---|
-# | CPU with AVX2 | 96 for each core (3 GHz · 32 flops per cycle) | 20 for each memory channel (DDR4) |
-# | CPU with AVX-512 | 192 for each core | 20 for each memory channel |
-# | ARM CPU | 48 to 96 for each core | 20 for each memory channel |
+# | CPU with AVX2 | 96 for each core (3 GHz · 32 flops per cycle) | 20 (DDR4) to 38 (DDR5) for each memory channel |
+# | CPU with AVX-512 | 192 for each core | the same |
+# | ARM CPU | 48 to 96 for each core | the same |
 # | data-center GPU (V100 to H200) | 16,000 to 67,000 in float32 | 900 to 4,800 |
 #
 # The first cells have printed the instructions (AVX2, AVX-512, …) and the number of cores. For
-# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s at 3 GHz. You have to guess the number
-# of memory channels, which is 2 in laptops and up to 12 in servers.
+# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s at 3 GHz. You have to guess the
+# number of memory channels, which is 2 in laptops and up to 8 (DDR4) or 12 (DDR5) in servers.
 
 # %%
 predict("12.2", gigaflops=200, gigabytes=20)
@@ -368,7 +368,8 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #
 # * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
 #   67 MB of weights, or the 51 MB that the ReLU reads and overwrites.
-# * The layer writes little, as a linear layer does. The slanted roof was measured with a copy and
+# * The layer writes little, as a linear layer does, or writes where it has just read, as this ReLU
+#   does. The slanted roof was measured with a copy and
 #   counts two arrays. Many processors read a cache line before they write to it, so that a copy
 #   moves three arrays, and reading alone can be 1.5 times as fast as our roof.
 # * The roof was measured while other programs used the machine. In this case run 12.2
@@ -388,7 +389,7 @@ def slow_step(net, optimizer, pixels, labels, rows):
     """One SGD step with the images `rows` of a data set of pixels, 0 to 255. Returns their mean
     loss."""
     numbers = pixels.float()
-    images = (numbers - numbers.mean()) / numbers.std()  # mean 0, spread 1
+    images = (numbers - numbers.mean()) / numbers.std()  # mean 0, standard deviation 1
     optimizer.zero_grad()
     total = 0.0
     for row in rows.tolist():
@@ -414,7 +415,8 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # Look for the two faults of this step:
 #
 # - How often are convolutions called in the forward pass, and how often should four convolutions be
-#   called? (The names of the backward pass contain `backward`.)
+#   called? (The names of the backward pass contain `backward`. One call of a layer appears in
+#   several rows, because `conv2d` calls `convolution`, and so on.)
 # - Mean and standard deviation are taken (`sum` or `mean`, `std`) and applied (`sub`, `div`;
 #   `copy_` makes the pixels floats). Over how many images is this done, although the step needs
 #   only one batch?
@@ -429,7 +431,8 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # - Let C be the sum of all calls. Operators that are now called for each image will be called only
 #   once, which saves nearly (`batch` − 1) / `batch` of the calls. We assume an overhead of 5 µs for
 #   each call, and that the arithmetic itself takes as long as before.
-# - The new time is old time − A − 31/32 · C · 5 µs.
+# - The new time is old time − A − 31/32 · C · 5 µs. The old time is that of the step, printed above
+#   the table.
 #
 # For example, a step takes 50 ms, with A = 20 ms and C = 3,200. The new time is 50 − 20 − 31/32 ·
 # 3,200 · 0.005 = 14.5 ms, so the step is 3.4 times as fast.

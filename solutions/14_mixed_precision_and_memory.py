@@ -200,10 +200,9 @@ for way, row in right.items():
 # </details>
 #
 # ## bfloat16 has few digits
-# Between 1 and 2 the numbers of bfloat16 are 1/128 apart. If you add less than half of this
-# distance, 1/256, to a weight of 1.875, the result is rounded back to 1.875. This is 1/480 of the
-# weight. The distance doubles at each power of 2, so for any weight an update below 1/512 of the
-# weight is lost.
+# Between 1 and 2 the numbers of bfloat16 are 1/128 apart, so 1.875 plus less than half of this,
+# 1/256, is rounded back to 1.875. Here 1/256 is 1/480 of the weight. The distance doubles at each
+# power of 2, so for any weight an update below 1/512 of the weight is lost.
 #
 # ### Predict the sum
 # Add 0.005 to 1 a thousand times in bfloat16, rounding after each addition. The exact sum is 6.
@@ -291,8 +290,8 @@ print(f"training loss of the last epoch: {last_losses}")
 # %% [markdown]
 # **Explain.** You should see that the curves of float32 and mixed precision coincide (the dashes
 # show both). The network whose weights are bfloat16 learns more slowly, because many of its updates
-# are rounded away. If the weights of the float32 training were kept in bfloat16, 90 % of their
-# updates would be lost, as we have counted. All three networks have the same layers and the same
+# are rounded away. In a separate count, 90 % of the updates of the float32 training would have been
+# lost in weights of type bfloat16. All three networks have the same layers and the same
 # starting weights.
 #
 # ## What do 16 bits gain on this machine?
@@ -316,7 +315,7 @@ print(lab14.abilities(device))
 # On this machine, how many times as fast as in float32 is a training step of a convolutional
 # network in bfloat16, and in float16, with the images in PyTorch's usual layout? The answer 1 means
 # as fast, and 0.5 means half as fast. Both numbers are guesses. Without such instructions, expect
-# less than 1. With them, expect more than 1 if PyTorch's library has a program that uses them.
+# less than 1. With them, expect more than 1 if PyTorch's library has a routine that uses them.
 
 # %%
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
@@ -332,7 +331,7 @@ predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
 # many times as fast as float32 each type is, with the middle half of the runs in parentheses.
 
 # %%
-# On a CPU 30 to 60 s, nearly all of it in types for which the library has no program.
+# On a CPU 30 to 60 s, nearly all of it in types for which the library has no routine.
 times = lab14.speeds(images, runs, device)
 plots.spread(times, title="A convolution net's step, by type and layout", name="types")
 for way, seconds in times.items():
@@ -352,11 +351,11 @@ predict.compare("14.2", **gains)
 
 # %% [markdown]
 # **Explain.** You should see that a type is faster than float32 if the processor has instructions
-# and the library has a program for it, and otherwise slower. The gain has two sources, since layers
+# and the library has a routine for it, and otherwise slower. The gain has two sources, since layers
 # that wait for memory move half the bytes, and layers that wait for arithmetic use the 16-bit
 # instructions.
 #
-# Where the library has no program for a type, PyTorch probably computes in a plain loop. On an
+# Where the library has no routine for a type, PyTorch probably computes in a plain loop. On an
 # Intel Xeon, we have measured that bfloat16 was 2.3 times as fast as float32, while float16 was
 # 122 times as slow, and on an AMD EPYC without such instructions both were about 20 times as slow.
 # (For this reason float16 is timed on CPUs only in the contiguous layout.)
@@ -380,7 +379,8 @@ predict.compare("14.2", **gains)
 # every output is needed in the backward pass:
 #
 # * A **linear layer** or **convolution** y = w · x keeps its *input* x, which is needed for the
-#   gradient of w. It does not keep its output.
+#   gradient of w. (The gradient of x needs w, which is already counted as a parameter.) It does not
+#   keep its output.
 # * **ReLU** keeps its *output*, because the gradient passes where the output is above 0. This is
 #   the input of the next layer, too, and is counted once.
 # * **Max-pooling** (the largest of each 2 × 2 pixels) keeps the *positions* of its maxima as int64
@@ -495,7 +495,8 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # again.*
 #
 # At the peak, the inputs of all segments and the outputs of one segment are therefore in memory.
-# The nine layers of the figure, for example, need 3 + 3 = 6 tensors instead of 10.
+# With the nine layers of the figure, this is when the third segment has just been run again: 3
+# inputs and 3 outputs, which are 6 tensors instead of 10.
 #
 # ### Predict
 # The deep network below has 32 (linear, ReLU) pairs, which all put out equally many numbers.
@@ -523,7 +524,8 @@ predict("14.4", outputs_at_peak=12, time_ratio=1.33)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for i in range(0, len(net), length): x = checkpoint(net[i : i + length], x, use_reentrant=False)`.
+# `for i in range(0, len(net), length): x = checkpoint(net[i : i + length], x,
+# use_reentrant=False)`.
 # </details>
 
 
@@ -634,7 +636,7 @@ for name in workloads.chosen(workload):
 # | copies of the weights | 0 | 43 | 0 |
 #
 # The activations shrink by less than half, because the positions that max-pooling saves take 8
-# bytes each, whatever the type, and because the loss is computed in float32.
+# bytes each, whatever the type.
 # </details>
 #
 # When does mixed precision let you double the batch?

@@ -4,9 +4,9 @@
 # A training program allreduces vectors of very different lengths: the loss is a single number, the
 # gradient of one layer can have a few kilobytes, and all gradients together have a hundred
 # megabytes or more. In lab 23 the tree was the faster algorithm for short vectors and the ring for
-# long ones. Both waste something, however. In the tree most ranks are idle most of the time, and
-# the ring sends so many messages that on 64 ranks it takes several times as long as necessary for
-# vectors of medium length.
+# long ones. Both waste something, however. In a tree of many ranks most are idle most of the time,
+# and the ring sends so many messages that on 64 ranks it takes several times as long as necessary
+# for vectors of medium length.
 #
 # In this lab we build two more of the allreduces that MPI libraries use, recursive doubling and
 # Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
@@ -71,10 +71,10 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # | distance 1: 0 and 1 exchange, 2 and 3 exchange | 11 | 11 | 1100 | 1100 |
 # | distance 2: 0 and 2 exchange, 1 and 3 exchange | 1111 | 1111 | 1111 | 1111 |
 #
-# At a distance of 1, 2, 4, … the partner of rank `me` is `me ^ distance`. The operator `^` flips
-# one bit of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and `3 ^ 1` is
-# 2 again. Each of the two is therefore the other's partner. The next cell draws all messages for
-# eight ranks, with a color for each step.
+# At a distance of 1, 2, 4, … the partner of a rank is `rank ^ distance`. For a power of two, `^`
+# flips one bit of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and
+# `3 ^ 1` is 2 again. Each of the two is therefore the other's partner. The next cell draws all messages
+# for eight ranks, with a color for each step.
 
 # %%
 # Drawing: eight ranks.
@@ -308,9 +308,9 @@ for where, seats in (("one node", near), ("two nodes", far)):
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
-# | tree | 2 log₂ p α | 2 log₂ p nβ | log₂ p nγ |
-# | doubling | log₂ p α | log₂ p nβ | log₂ p nγ |
-# | Rabenseifner | 2 log₂ p α | 2(p − 1)/p nβ | (p − 1)/p nγ |
+# | tree | 2α log₂ p | 2nβ log₂ p | nγ log₂ p |
+# | doubling | α log₂ p | nβ log₂ p | nγ log₂ p |
+# | Rabenseifner | 2α log₂ p | 2(p − 1)/p nβ | (p − 1)/p nγ |
 # | ring | 2(p − 1) α | 2(p − 1)/p nβ | (p − 1)/p nγ |
 #
 # On 8 ranks, for example, recursive doubling costs 3α + 3nβ + 3nγ.
@@ -396,7 +396,7 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 # doubling takes only 26.8 µs, so it is faster, as the formulas say. In this model `eager` is 12
 # KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of 8 KiB
 # do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of this
-# lab shows such a step, which is one reason to measure.
+# lab shows such a jump, which is one reason to measure.
 #
 # The next cell draws the formulas themselves, for any link. Move the sliders: which of them move
 # the crossing of doubling and Rabenseifner to the right?
@@ -437,7 +437,8 @@ plots.slider(
 #
 # More ranks move the crossing to the left. On 64 ranks doubling saves 6 messages and sends 6
 # vectors instead of 1.97, so n = 6/(6 − 1.97) α/β = 1.5 α/β. With 24 ranks there are 16 seats, and
-# the two vectors that are handed in and back cost the same with both algorithms.
+# the two vectors that are handed in and back cost the same with both algorithms, so the crossing is
+# that of 16 ranks.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
@@ -550,9 +551,9 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 # %% [markdown]
 # **Explain.** A field with `=` has no single fastest algorithm, because the interquartile ranges of
-# the measurements overlap. On 2 ranks, ring and Rabenseifner send exactly the same messages. If one
-# of them seems to be faster there, the difference shows how large the noise and Python's own time
-# are, and you should trust only larger differences.
+# the measurements overlap. On 2 ranks, ring and Rabenseifner send messages of equal number and
+# length. If one of them seems to be faster there, the difference shows how large the noise and
+# Python's own time are, and you should trust only larger differences.
 #
 # With a free core for each rank, you should see that the algorithms with few messages are fastest
 # for short vectors, and those with few bytes for long vectors. On 2 ranks, however, doubling, ring

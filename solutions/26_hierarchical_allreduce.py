@@ -5,8 +5,8 @@
 # contains four or eight GPUs, which are connected by fast links. For messages to other nodes they
 # share one or a few NICs (network interface cards), which are often ten times slower than these
 # links. An allreduce that ignores the nodes can send the same bytes through a NIC several times
-# while the fast links are idle. A bad order of the ranks alone can make a ring several times as slow
-# as necessary.
+# while the fast links are idle. A bad order of the ranks alone can make a ring several times as
+# slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
 # between nodes. Both are built from parts that you wrote in labs 21 and 23. We count the bytes that
@@ -87,13 +87,13 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # ### Exercise 26.1 · Groups by node
 # Make two communicators. `inside` is this rank's row of the table, which contains the ranks of its
-# node, in the order of `comm`. `across` is its column, which contains the one rank of each node that
-# has the same number inside its node, in the order of the nodes. This takes 2 lines.
+# node, in the order of `comm`. `across` is its column, which contains the one rank of each node
+# that has the same number inside its node, in the order of the nodes. This takes 2 lines.
 # *(intermediate)*
 #
-# The ranks can be on the nodes in any order. For example, take ranks 1, 3 and 5 on node 0, and ranks
-# 0, 2 and 4 on node 1. Then rank 2 has the number 1 inside its node, its `inside` contains ranks 0,
-# 2 and 4, and its `across` contains ranks 3 and 2.
+# The ranks can be on the nodes in any order. For example, take ranks 1, 3 and 5 on node 0, and
+# ranks 0, 2 and 4 on node 1. Then rank 2 has the number 1 inside its node, its `inside` contains
+# ranks 0, 2 and 4, and its `across` contains ranks 3 and 2.
 #
 # (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
 #
@@ -211,8 +211,8 @@ check("26.3", two_dimensional)
 #
 # 1. `flat` is a flat ring of all 16 ranks in the order of the nodes. How many ranks of a node have
 #    their right neighbor on another node?
-# 2. `dealt_out` is a flat ring in which the ranks are placed round-robin over the nodes, so that
-#    neighbors are never on the same node.
+# 2. `dealt_out` is a flat ring in another order (round-robin): rank 0 of every node, then rank 1 of
+#    every node, and so on. Neighbors are never on the same node.
 # 3. `two_level` has a ring of leaders. How many leaders are there?
 # 4. `two_dimensional` runs several rings at the same time. How many are there, and what part of the
 #    vector does each of them allreduce?
@@ -262,9 +262,9 @@ plots.compare(
 # rank of a node sends to the next node. In the round-robin order every rank does so, and the ring
 # sends four times as much.
 #
-# The hierarchical algorithms have two larger advantages. On these 16 ranks, two levels take 10 steps
-# one after another and two dimensions 12, while the flat ring takes 2 · 15 = 30. And if a node has
-# several NICs, two dimensions send through all of them, while a flat ring uses only one.
+# The hierarchical algorithms have two larger advantages. On these 16 ranks, two levels take 10
+# steps one after another and two dimensions 12, while the flat ring takes 2 · 15 = 30. And if a
+# node has several NICs, two dimensions send through all of them, while a flat ring uses only one.
 #
 # ## What it costs
 # What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
@@ -362,11 +362,11 @@ for nics, row in runs.items():
 # **Explain.** All of these times are simulated, so they should be the same on your machine. The two
 # curves of two levels coincide, because more NICs do not change their times.
 #
-# **Short vectors:** up to 10 kB, both hierarchical algorithms are 1.6 to 1.7 times as fast as a flat
-# ring, because mainly latencies count. A chunk of the flat ring makes 2(gm − 1) = 62 hops. One hop
-# in g = 4 leads to the next node and takes αₑ, the others take αᵢ, so a hop takes (30 + 3 · 5.7)/4 =
-# 11.8 µs on average, and all hops take 730 µs. A hierarchical way makes only 14 hops of 30 µs and 4
-# or 6 of 5.7 µs, which take about 450 µs.
+# **Short vectors:** up to 10 kB, both hierarchical algorithms are 1.6 to 1.7 times as fast as a
+# flat ring, because mainly latencies count. In the flat ring a chunk is sent 2(gm − 1) = 62 times.
+# One message in g = 4 goes to the next node and takes αₑ, and the other three take αᵢ. The mean is
+# (30 + 3 · 5.7)/4 = 11.8 µs, so 62 messages take 730 µs. A hierarchical way sends, one after
+# another, only 14 messages of 30 µs and 4 or 6 of 5.7 µs, which take about 450 µs.
 #
 # **Long vectors:** the next table compares the printed times with those of the formulas, in
 # milliseconds.
@@ -387,8 +387,9 @@ for nics, row in runs.items():
 # the ring in round-robin order, takes 664 ms, four times as long as in the good order.
 #
 # **Around 1,000 kB** all curves have a minimum, and with one NIC the flat ring is the fastest way.
-# One cause is that it uses both kinds of link at the same time. The first optional part shows a
-# second one.
+# One cause is that it uses both kinds of link at the same time: while one chunk is on the network,
+# others move inside the nodes, whereas a hierarchical way uses one kind of link after the other.
+# The first optional part shows a second cause.
 #
 # ### In libraries
 # The hierarchical allreduce of [Horovod](@horovod) has two dimensions, and so has Sony's 2D-torus,
@@ -406,10 +407,10 @@ for nics, row in runs.items():
 #   fewer steps.
 # - With two levels only one rank of each node uses the network, and whole vectors move inside the
 #   nodes. More NICs do not make them faster.
-# - Two dimensions send only 1/g of the vector per rank over the network. With several NICs they are
-#   the fastest for long vectors; with one they are about as fast as the flat ring.
-# - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one NIC,
-#   but it depends on this order.
+# - With two dimensions each rank allreduces only 1/g of the vector over the network. With several
+#   NICs they are the fastest for long vectors; with one they are about as fast as the flat ring.
+# - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one
+#   NIC, but it depends on this order.
 #
 # ## Going further (optional)
 # The time stated for this lab does not include the following two parts, which take about 9 minutes.

@@ -300,8 +300,9 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
 # Each optimizer has one base rate, tuned at a batch of 32 as for SGD. For larger batches the rate
-# follows a rule: linear scaling for LARS, the **square root** of k for Adam, and both for SGD. All
-# have the same warm-up.
+# follows a rule: linear scaling for LARS, the **square root** of k for Adam, and both for SGD. (The
+# square root is a common choice for Adam, and SGD with the same rule is its control.) All have the
+# same warm-up.
 #
 # ### Predict
 # What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
@@ -327,7 +328,7 @@ updates = {"SGD": sgd, "LARS": lars, "Adam": adam}
 
 # %%
 warmed = {way: trained[way] for way in ("SGD, linear, warm-up", *more)}
-lab34.draw_wrong(warmed, "All with warm-up: the linear rule breaks SGD first")
+lab34.draw_wrong(warmed, "Larger batches, all with warm-up")
 
 
 def middle_right(way):
@@ -348,7 +349,7 @@ predict.compare(
 #   alone gives SGD most of the gain of LARS, and at 768 all of it. A large part of this gain may
 #   therefore be that LARS avoids rates that are too high.
 # - *Adam, square root* and *SGD, square root* use the same rule but different steps. At batches of
-#   512 and more you should see a distance between the two curves, which is due to Adam's step.
+#   512 and more you should see that the two curves differ, which is due to Adam's step.
 #
 # All ways break in the end. The results do not rank the optimizers, because they come from one
 # small network, ten epochs, and one base rate per optimizer.
@@ -418,7 +419,7 @@ updates["LAMB"] = lamb
 
 # %%
 pair = ("Adam, square root", "LAMB, square root")
-lab34.draw_wrong({way: trained[way] for way in pair}, "LAMB does about as well as Adam")
+lab34.draw_wrong({way: trained[way] for way in pair}, "Adam and LAMB, square root")
 predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
@@ -528,9 +529,10 @@ print(f"the allreduce of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 # times. On one GPU an epoch has 48 steps and no allreduce, and on 48 GPUs it has one step and one
 # allreduce.
 #
-# How many times as fast does training reach *95 % of the test images*, with as many GPUs as you
-# like and in the best of the ways? For an estimate, look in the plots above for the largest batch
-# with less than 5 % wrong, and count its GPUs. It may need more epochs than a small batch.
+# Compared with SGD at the kept rate on one GPU, how many times as fast does training reach *95 % of
+# the test images*, with as many GPUs as you like and in the best of the ways? For an estimate, look
+# in the plots above for the largest batch with less than 5 % wrong, and count its GPUs. It may need
+# more epochs than a small batch.
 
 # %%
 predict("34.4", epoch_times_as_fast=40, goal_times_as_fast=10)
@@ -548,9 +550,9 @@ best = max((max(row.values()) for row in goals.values()), default=0)
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fast=best)
 
 # %% [markdown]
-# **Explain.** The plot compares all ways with SGD on one GPU, and a curve ends where half of the
-# seeds or more no longer reach the goal. (*SGD, linear* is like the way with warm-up and is left
-# out of the plot.) Each printed line gives for one way how many times as fast it reaches the goal
+# **Explain.** The plot compares the ways with SGD on one GPU, and a curve ends where half of the
+# seeds or more no longer reach the goal. (*SGD, linear* without warm-up is left out, to keep the
+# plot readable.) Each printed line gives for one way how many times as fast it reaches the goal
 # with its best batch, and this gain divided by the number of GPUs.
 #
 # The epoch becomes faster with every GPU. The time to the goal improves far less, and the largest
@@ -561,8 +563,9 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # <details><summary>Answer</summary>
 #
 # Twice as many images make the mean gradient less noisy, but the step does not become twice as
-# useful. Once the noise is small, more images hardly change the direction of the step. (McCandlish
-# and others (2018) call the batch at which the gain begins to fall the gradient noise scale.)
+# useful. Once the noise is small, more images hardly change the direction of the step. (The batch
+# at which the gain begins to fall is called the *gradient noise scale*; McCandlish and others,
+# 2018.)
 # </details>
 #
 # There is one important limit. All training runs use a schedule over ten epochs. With the largest

@@ -322,7 +322,8 @@ predict("46.1", calls_a_step=4)
 # %% [markdown]
 # The next cells print a line for each way. Read the columns *allreduce by* and *staged*. The
 # timeline calls both host MPI and CUDA-aware MPI "MPI", so only the two columns together show which
-# library it was:
+# library it was. The column *staged* does not come from the timeline, but from the device of the
+# tensors and Horovod's build (lab 42):
 #
 # | library | *allreduce by* | *staged* on GPUs |
 # |---|---|---|
@@ -550,7 +551,8 @@ if kind_of_net == "small" and ranks == 2:
 # - *Horovod's thread* is what the control takes longer while Horovod runs and has nothing to send.
 #   Once per millisecond, this thread asks the other ranks whether a gradient is ready. If the ranks
 #   have no spare core for the thread, it takes time from the computation. (The control without
-#   Horovod was timed later, so believe this part only if it is larger than the spread.)
+#   Horovod was timed later, so believe this part only if it is still there when you repeat the
+#   measurement.)
 # - *Communication* is the part on top. Within one machine, host MPI sends through shared memory,
 #   and Gloo sends through TCP.
 #
@@ -718,6 +720,9 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 #   or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two causes.
 # - **The host** is far beyond its bar, with 1.66 s. Something that C leaves out costs time.
 #
+# The four steps of Inception V3 are inside their bars, which are short because this model sends
+# little for its computation.
+#
 # What might C leave out on the host?
 # <details><summary>Answer</summary>
 #
@@ -725,8 +730,9 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 #
 # - Staging copies 553 MB to host memory and back, on four GPUs at once.
 # - The CPUs have to add the gradients.
-# - C assumes that each rank has its own link, while the four ranks of a server share one. Lab 26
-#   therefore adds the gradients inside each server first.
+# - C assumes that no other rank uses a rank's link, while the four ranks of a server share one. In
+#   a ring in the order of the servers, such as NCCL's, only one of them sends to the next server.
+#   Other allreduces add the gradients inside each server first (lab 26).
 # </details>
 #
 # ### What you take away
@@ -775,7 +781,8 @@ print(
 # 148 ms, of which 38 % are 56 ms. With MPICH it is 106 ms.
 #
 # The time beyond these 34 ms is not necessarily the library's own time, because the two nodes of a
-# tabletop share one machine's cores. So measure on a real cluster before you choose between
+# tabletop share one machine's cores. And a part of the 34 ms can be hidden, as in section 5. So
+# measure on a real cluster before you choose between
 # libraries there.
 #
 # With Gloo and MVAPICH2 the share is larger in strong scaling, as section 4 explains, but not with

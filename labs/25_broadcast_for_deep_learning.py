@@ -12,7 +12,7 @@
 # MVAPICH2-GDR uses for deep learning. First we write scatter-allgather and the chain, which cut the
 # vector into chunks, and find the best number of chunks. Then we compare five broadcasts on a
 # modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Four optional last
-# parts (about 15 minutes more) find why the tree is so slow there, ask how sure the result is, run
+# parts (about 15 minutes more) explain a result of this comparison, ask how sure the result is, run
 # the broadcasts on real ranks, and compare with published gains.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
@@ -340,8 +340,8 @@ print(machine)
 # <details><summary>How we model NCCL, and the α and β from which the best k is computed</summary>
 #
 # NCCL's ring is modeled as your chain with chunks of 256 KiB, a start of 8.4 µs (from NCCL's tuning
-# model in `src/graph/tuning.cc`), and no handshake. MPI's long messages do wait for a handshake
-# ([lab 20](20_ranks_and_messages.ipynb)).
+# model in `src/graph/tuning.cc`), and no handshake. MPI's long messages do wait until their
+# receiver is ready, which we call a handshake (*[rendezvous](../labs/GLOSSARY.md#rendezvous)* in [lab 20](20_ranks_and_messages.ipynb)).
 #
 # The links differ, but `best_chunks` takes one α and one β. Most links are inside nodes, so we take
 # α from there, with the handshake. The slowest link limits a pipeline, so we take β between nodes.
@@ -387,7 +387,7 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 # | way | messages one after another for a short vector |
 # |---|---|
 # | tree | 7 |
-# | two levels | 3 between the 8 nodes + 15 inside a node = 18 |
+# | two-level, with NCCL | 3 between the 8 nodes + 15 inside a node = 18 |
 # | chain | 127 |
 # | scatter-allgather | 1 for the scatter + 127 around the ring = 128 |
 #
@@ -452,17 +452,16 @@ for way in ("picked", single, "with NCCL", "tree"):
 #
 # You should see that picking a way for each layer is only a little better than the chain for all
 # layers (157 ms instead of 169 ms). The eight longest layers, which have 98 % of the bytes, are
-# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all. A finer
-# table would pick better for 9.4 MB, which *with NCCL* sends in 0.4 ms less than the chain.
+# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all.
 #
 # What is this worth in training? A forward and a [backward pass](../labs/GLOSSARY.md#backward-pass) need about 93 · 10⁹ operations for
-# each image. With 32 images and 1.3 · 10¹² operations per second ([lab 32](32_buckets_and_overlap.ipynb)), a GPU computes for 2.3 s
-# in a step:
+# each image. With 32 images (our guess) and 1.3 · 10¹² operations per second, a K80's rate in
+# training ([lab 32](32_buckets_and_overlap.ipynb)), a GPU computes for 2.3 s in a step:
 #
 # | broadcast | computation | broadcasts | step | share of the broadcasts |
 # |---|---|---|---|---|
 # | tree | 2.3 s | 2.3 s | 4.6 s | 50 % |
-# | two levels with NCCL | 2.3 s | 0.32 s | 2.6 s | 12 % |
+# | with NCCL | 2.3 s | 0.32 s | 2.6 s | 12 % |
 # | picked | 2.3 s | 0.16 s | 2.5 s | 6 % |
 #
 # The table leaves out that the root also collects the gradients, and that S-Caffe hides a part of
@@ -496,9 +495,9 @@ for nics in (machine.nics, machine.ranks_per_node):
 
 # %% [markdown]
 # **Explain.** The shared NICs are the cause, because with 16 of them the tree takes about 0.22 s
-# instead of 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1, 2,
-# 4, 8, 16, 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so
-# only the first four steps stay inside a node:
+# instead of 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1,
+# 2, 4, 8, 16, 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers,
+# so only the first four steps stay inside a node:
 #
 # | steps of the tree | messages | time, in whole vectors |
 # |---|---|---|

@@ -230,8 +230,10 @@ assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the l
 # ```python
 # b = min(times)
 # ideal = {p: times[b] if weak else ... for p in times}
-# return {p: ideal[p] / times[p] for p in times}   # speedup: efficiency(), each value times its p
+# return {p: ideal[p] / times[p] for p in times}
 # ```
+#
+# In `speedup`, call `efficiency(times, weak)` and multiply each value by its p.
 #
 # </details>
 
@@ -367,7 +369,8 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
     )
 
 # %% [markdown]
-# **Explain.** On two cores there are only two points, and **two points fit any line**, so the curve
+# **Explain.** On two cores there are only two points, and a law with **two free numbers**, here
+# t(1) and s, passes through any two points (as long as s is between 0 and 1). The curve therefore
 # goes through both of them whether the law holds or not. To test a law, you need at least a third
 # point. With more points, the two fits differ a little, because labkit's fit weights errors in
 # percent of each time and also fits t(1).
@@ -450,7 +453,7 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Per step: axis=1. sending = allreduce.min(axis=1), and wait is allreduce.mean(axis=1) - …
+# Per step: axis=1. communicate = allreduce.min(axis=1), and wait is allreduce.mean(axis=1) - …
 # </details>
 
 # %%
@@ -471,9 +474,10 @@ check("50.3", where)
 # with one change: rank 0 sleeps for 100 ms (`late`) before it begins each step.
 #
 # ### Predict
-# Which share of the strong step on all ranks is communication (in the example of section 1 it is
-# 4 / 24 = 0.17)? And by how many ms does the sleep lengthen *wait*? This is a mean over the ranks,
-# as in the table, so compute it for the largest number of ranks above.
+# Which share of compute + wait + communicate, in the strong step on all ranks, is communication (in
+# the example of section 1 it is 4 / 24 = 0.17)? And by how many ms does the sleep lengthen *wait*?
+# This is a mean over the ranks, as in the table, so compute it for the largest number of ranks
+# above.
 
 # %%
 predict("50.3", communication_strong=..., wait_grows_ms=...)
@@ -508,8 +512,8 @@ predict.compare(
 # allreduce alone, you would have called this "slow communication".
 #
 # Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
-# ranks wait for the slowest, as in [lab 01](01_time_it_properly.ipynb). The sleep does not add to these waits, since rank 0 now
-# arrives last in nearly every step, so *wait* grows by a little less than the formula says.
+# ranks wait for the slowest, as in [lab 01](01_time_it_properly.ipynb). With the sleep, nearly all waiting is for rank 0, and
+# replaces these smaller waits. *Wait* therefore grows by a little less than the formula says.
 #
 # If the ranks share cores with other programs, *communicate* may have grown as well.
 #
@@ -532,8 +536,6 @@ predict.compare(
 #   further.
 # - Weak scaling is only useful if the larger batch is ([lab 34](34_large_batch.ipynb)).
 # - The time in an allreduce is communication *and* waiting.
-# - On a cluster, run `make scaling LAB=50 NODES=1,2,4,8`, and later
-#   `cluster.last_study(50).plot("strong")`.
 #
 # ## Going further (optional): the best number of ranks, and weak scaling
 # *(5 minutes)* The sliders of the next cell change the size of the gradient and the link's rate in
@@ -572,6 +574,10 @@ plots.slider(lab50.draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 1
 # [Gustafson's law](https://doi.org/10.1145/42411.42415) describes weak scaling with serial work. If this work takes a
 # share s of the run on p ranks, the scaled speed-up is s + (1 − s) p, so the efficiency never falls
 # below 1 − s.
+#
+# ### On a cluster
+# To repeat this study there, run `make scaling LAB=50 NODES=1,2,4,8`. Later, plot the result with
+# `cluster.last_study(50).plot("strong")`, after `from labkit import cluster`.
 #
 # ### Further reading
 # - G. Amdahl, *[Validity of the single processor approach to achieving large scale computing capabilities](https://doi.org/10.1145/1465482.1465560)*, AFIPS, 1967. The three pages from which Amdahl's law takes its name.

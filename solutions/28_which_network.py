@@ -139,6 +139,8 @@ check("28.1", allreduce_time)
 # - For 64 KB, put "10 GbE", "100 GbE", "FDR" and "NDR" in order.
 # - For 100 MB, put the same four and "NVLink" in order.
 #
+# (In this lab a KB or kB has 1,000 bytes, and a KiB 1,024.)
+#
 # Write each order as names in parentheses: `("FDR", "NDR", …)`.
 # %%
 predict(
@@ -204,8 +206,8 @@ for label in sizes:
 #
 # RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
 # nearly as good *if it uses the full bandwidth*. The 11.25 GB/s of our 100 GbE are the 90 Gb/s that
-# the network operator ESnet expects with enough parallel streams. With one stream, ESnet expects
-# only 15 to 35 Gb/s.
+# the network operator ESnet expects with enough parallel streams (TCP connections). With one
+# stream, ESnet expects only 15 to 35 Gb/s.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
@@ -342,6 +344,8 @@ predict.right("28.2", network=largest)
 # - **In a flat ring** (lab 23): all 64 GPUs form one ring in the order of the nodes. Each GPU sends
 #   only to its right neighbor.
 #
+# With eight NICs each GPU has its own NIC, and with fewer the GPUs share them equally.
+#
 # ### Predict
 # How many times as fast are eight NICs as one, for 100 MB on EDR, (a) in two dimensions (`gain_2d`)
 # and (b) in the flat ring (`gain_ring`)?
@@ -410,7 +414,8 @@ predict.right(
 #
 # ## 4. Which share of a training step?
 # ResNet-50 has 102 MB of gradients in FP32 (32-bit floating-point numbers), about as much as our
-# longest vector. How long does a training step wait for the allreduce of these gradients, which the
+# longest vector. (We assume that they are sent in FP32 also where a GPU computes with 16 bits.) How
+# long does a training step wait for the allreduce of these gradients, which the
 # code calls the *exchange*?
 #
 # An allreduce can run while the backward pass is still computing (lab 32). Suppose that it can
@@ -477,7 +482,8 @@ predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
 #
 # In the table of the next cell a row is a network, a column is a GPU, and each field contains two
 # shares, first with hidden = 0 and then with hidden = 2/3. For example, "50% to 0%" means that half
-# of the step is spent waiting if nothing overlaps, and nothing if the whole backward pass does.
+# of the step is spent waiting if nothing overlaps, and nothing if the allreduce overlaps with the
+# whole backward pass.
 
 # %%
 for gpu in lab28.GPUS:
@@ -521,8 +527,9 @@ predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 # two numbers is what good software gains (labs 32 and 46).
 #
 # Which NIC should one buy? In two dimensions, 2 · 7/8 · 102.2 MB = 179 MB pass through the NIC of a
-# node in each step. An A100 leaves 17.3 ms for them, so the NIC needs 179 MB / 17.3 ms = 10.4 GB/s,
-# which 100 Gb/s provide and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE is enough.
+# node in each step. An A100 leaves 17.3 ms, of which the bytes inside the node and the latencies
+# take about 0.65 ms, so the NIC needs about 179 MB / 16.6 ms = 10.8 GB/s, which 100 Gb/s provide
+# and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE is enough.
 #
 # ### Is the simulation right? A control
 # In 2017 Baidu published measured times of allreduces over Omni-Path (DeepBench, with Intel's
@@ -542,7 +549,7 @@ print(point.source)
 
 # %% [markdown]
 # **Explain.** The published times are 0.9 to 3 times the simulated ones. The virtual cluster has no
-# shared switch, no library with its own delays, and no processor that messages have to wait for.
+# shared switch, no library with its own delays, and its messages never wait for a busy processor.
 # For the results above this means:
 #
 # - *Reliable:* a factor of ten between two networks for long vectors. At 10 Gb/s an A100 certainly

@@ -142,7 +142,8 @@ check("33.1", mixing)
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # Write `requests = [comm.Irecv(box, source=other) for other, box in boxes.items()]`, add the
-# `Isend` calls to this list, and wait for all requests. Then compute
+# `Isend` calls to this list, and wait for them with
+# `for request in requests: request.Wait()`. Then compute
 # `vector *= weights[comm.rank]`, and for each box `vector += weights[other] * box`.
 # </details>
 
@@ -261,7 +262,10 @@ for way, allreduce in {"ring allreduce": ring_allreduce, "best allreduce": best_
 
 # %% [markdown]
 # In the second half of the steps, the slowest part of the differences is nearly the only one left,
-# and the measured factors are close to λ2. The next plot shows 1 − λ2, which measures how much one
+# and the measured factors are close to λ2. The time of a step is that of the busiest link, which
+# sends two vectors in the ring, up to four in the random graph, and 31 at the hub of the wheel.
+#
+# The next plot shows 1 − λ2, which measures how much one
 # step mixes, for other numbers of ranks.
 
 # %%
@@ -298,9 +302,8 @@ title = f"{ranks_virtual} ranks, {nbytes / 1e3:.0f} kB: the best allreduce agree
 plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True, **distance)
 
 # %% [markdown]
-# A step takes as long as its busiest link, which sends two vectors in the ring, up to four in the
-# random graph, and 31 at the hub of the wheel. The wheel therefore needs fewer steps than the ring,
-# but more time. Of the three topologies the random graph needs the fewest steps and the least time.
+# The wheel needs fewer steps than the ring, but more time, because its hub sends 31 vectors in each
+# step. Of the three topologies the random graph needs the fewest steps and the least time.
 # Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
@@ -326,16 +329,16 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True,
 # parameters. A step has three parts:
 #
 # - The rank computes the gradient at its own parameters, on its own images.
-# - It mixes its parameters with those of its neighbors in one gossip step. This can run at the same
-#   time, because the gradient does not depend on the mixing.
+# - It mixes its parameters with those of its neighbors in one gossip step, which can run while
+#   the gradient is computed, because the gradient does not depend on the mixing.
 # - It subtracts the learning rate times its gradient.
 #
 # The ranks begin with equal parameters, and never have to agree exactly afterwards. Suppose that
-# the different gradients of one step move the ranks apart by at most δ. The next gossip step leaves
-# at most λ2 δ of this distance, and the next gradients add at most δ again. The distance therefore
-# stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 − λ2). For the random graph of 32 ranks this is
-# 6.5 δ, and for the ring 78 δ. With one gossip step per training step, the distance thus has a
-# limit, which depends on 1 − λ2.
+# the updates of one step, which differ from rank to rank, move the ranks apart by at most δ. The
+# next gossip step leaves at most λ2 δ of this distance, and the next updates add at most δ again.
+# The distance therefore stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 − λ2). For the random
+# graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. With one gossip step per training step,
+# the distance thus has a limit, which depends on 1 − λ2.
 #
 # After training, one keeps the average of the parameters over all ranks. We have not trained here.
 # The authors of D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten
@@ -344,7 +347,8 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True,
 # <details><summary>What does "centralized" mean?</summary>
 #
 # Papers on gossip use this word for every method after which all ranks have the same parameters,
-# and courses such as those of SURF for a central place that adds the gradients:
+# and courses such as those of SURF, the Dutch national computing center, for a central place that
+# adds the gradients:
 #
 # | | a server adds up (lab 31) | all ranks add up and all agree (lab 30) | neighbors average, and ranks do not agree (this lab) |
 # |---|---|---|---|
@@ -358,8 +362,9 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True,
 # - Reducing the distance by a given factor takes at most log(factor) / −log(λ2) steps. For a factor
 #   of 100 this is about p² / 3 steps in a ring, and 28 in our random graph of 32 ranks. In a wheel
 #   the number eventually grows in proportion to p, and the hub sends to all other ranks.
-# - For exact agreement, the best allreduce is faster. A single gossip step between few neighbors is
-#   cheaper than an allreduce as long as latency is what costs most, thus for short vectors.
+# - For exact agreement, the best allreduce is faster. A single gossip step between few neighbors
+#   saves nearly all latencies of an allreduce, but no bytes, so it is cheaper mainly for short
+#   vectors.
 # - D-PSGD trains without agreement in each step. One gossip step per training step limits the
 #   distance between the ranks, to δ / (1 − λ2) if each step adds at most δ.
 # - Lab 34 asks how large a batch may be, and lab 35 how small a message may be.

@@ -4,7 +4,7 @@ from authoring.figures.canvas import Canvas
 
 
 def progress() -> Canvas:
-    """An allreduce of six steps beside a backward pass: left alone, and with Test."""
+    """An allreduce of four steps beside a backward pass: left alone, and with Test."""
     canvas = Canvas(46)
     layer = 6.6
     step = 5.8
@@ -13,7 +13,7 @@ def progress() -> Canvas:
         layers = [(18 + layer * n, 18 + layer * (n + 1), f"{6 - n}", "light") for n in range(6)]
         canvas.lane(base + 10.5, "backward, layers", layers, left=17)
         begins = [18.0]
-        for _ in range(5):
+        for _ in range(3):
             done = begins[-1] + step
             if tested:
                 looks = [18 + layer * (n + 1) for n in range(6)]

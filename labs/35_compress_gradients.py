@@ -9,12 +9,12 @@
 # fast network they make a step slower.
 #
 # In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
-# recover it with error feedback. Then we compute the [bandwidth](../labs/GLOSSARY.md#bandwidth) below which each form is worth its
-# cost.
+# test whether error feedback recovers it. Then we compute the [bandwidth](../labs/GLOSSARY.md#bandwidth) below which each form is
+# worth its cost.
 #
 # **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
-# count the bytes, (2) keep the error for the next step, and say why training fails without it, and
-# (3) say below which bandwidth compression is worth its cost.
+# count the bytes, (2) keep the error for the next step, and say what happens without it, and (3)
+# say below which bandwidth compression is worth its cost.
 #
 # ![One gradient of six values in four forms: float32, float16, one bit per value with two means, and the top two values with their places](../notebooks/figures/35_forms.svg)
 #
@@ -73,17 +73,17 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 #
 # ### Exercise 35.1 · Half precision
 # We begin with the form that loses least. **float16** ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant bits and a
-# narrow range, from about 3e-8 to 65,504. An average in float16 has to avoid both ends of this
+# narrow range, from about 6e-8 to 65,504. An average in float16 has to avoid both ends of this
 # range:
 #
 # - *Multiply by a scale first.* The value 1e-8 becomes 0 in float16, while 2²⁰ · 1e-8, about 0.01,
 #   does not.
 # - *Compute the mean in float32.* The sum of four values of 60,000 is too large for float16,
-#   although their mean is not.
+#   although their mean is not. Round only this mean to float16.
 #
 # A value that is still too large becomes `inf` (infinity), and you don't need to do anything about
-# it. The mean is then `inf` on all ranks, so that all of them notice and can skip the step, as in
-# [lab 14](14_mixed_precision_and_memory.ipynb).
+# it. The mean is then `inf` on all ranks (or `nan`, if one rank has `inf` and another `-inf`), so
+# that all of them notice and can skip the step, as in [lab 14](14_mixed_precision_and_memory.ipynb).
 #
 # The gradient is cut into p chunks, the rows of the array `chunks`, and rank r computes the mean of
 # row r. Write steps 1, 3 and 5 in place of the three `raise` lines, one line each. *(intermediate)*
@@ -117,7 +117,7 @@ def half_average(comm, gradient, scale=1.0):
     arrived = np.empty_like(chunks)
     with np.errstate(over="ignore", invalid="ignore"):  # no warning of inf: we want it
         raise NotImplementedError("exercise 35.1: Half precision")
-        # Across ranks: chunk r of everybody goes to rank r, who gives its mean to everybody.
+        # Across ranks: chunk r of each rank goes to rank r, which sends its mean to all ranks.
         comm.Alltoall(chunks.view(np.uint16), arrived.view(np.uint16))
         raise NotImplementedError("exercise 35.1: Half precision")
         comm.Allgather(mean.view(np.uint16), chunks.view(np.uint16))
@@ -135,15 +135,19 @@ check("35.1", half_average)
 
 
 # %% [markdown]
-# Your `half_average` sends half as many bytes as float32 on any number of ranks. **Horovod** has an
-# option for float16, `compression=hvd.Compression.fp16`. What it saves depends on the library that
-# adds up the values: over MPICH, which then sends whole vectors in log₂ p steps (recursive
-# doubling, [lab 24](24_trees_and_halving.ipynb)), it halves the bytes only on 2 nodes.
+# Your `half_average` sends half as many bytes as float32 on any number of ranks.
+#
+# **Horovod** has an option for float16, `compression=hvd.Compression.fp16`. How many bytes it saves
+# depends on the library that adds up the values. MPICH, for example, then sends whole vectors of 2n
+# bytes in log₂ p steps (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). Compared with a float32 ring, this halves the
+# bytes only on 2 nodes. With 4 nodes it takes 4n instead of 6n bytes, and with 16 nodes 8n instead
+# of 7.5n.
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends one bit for each
 # value: 0 if the value is below 0, and 1 if it is not. Where the bit is 0, the receiver uses the
-# *mean of the values below 0*, and where it is 1, the *mean of the others*:
+# *mean of the values below 0*, and where it is 1, the *mean of the others*. (CNTK computes the two
+# means for each column of a weight matrix, while we compute them for the whole gradient.)
 #
 # | | | | | | two means |
 # |---|---|---|---|---|---|
@@ -156,9 +160,11 @@ check("35.1", half_average)
 # an array of bytes: first `means`, the two means in this order (float32, 8 bytes), then the bits of
 # `up`, which is True where a value is not below 0. If a group is empty, its mean stays 0.
 #
-# `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
-# `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1. 5 lines, and 2 for the
-# conversion back. *(intermediate)*
+# - `means.view(np.uint8)` is the same memory as bytes, and `.view(np.float32)` converts back.
+# - `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
+#   `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1.
+#
+# 5 lines, and 2 for the conversion back. *(intermediate)*
 #
 # <details><summary>Hint 1: the means</summary>
 #
@@ -202,10 +208,10 @@ check("35.2", one_bit, from_one_bit)
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# Nothing is lost, because what was not sent yet is in the error. In the table the two gradients add
-# up to 6 -2 2 -10 and the received values to 3.67 -1.33 3.67 -10, which differ only by the last
-# error. If the error is dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice
-# the error of one step, and it grows with every step.
+# The error holds everything that was not sent yet. In the table the two gradients add up to
+# 6 -2 2 -10 and the received values to 3.67 -1.33 3.67 -10, which differ only by the last error. If
+# the error is dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice the error
+# of one step.
 #
 # Write `feedback_average`, which does one such step on every rank and returns the mean of the
 # values of all messages. 6 lines. *(advanced)*
@@ -258,8 +264,8 @@ predict("35.3", kept=..., lost=...)
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
 # We train on the digits for ten epochs, on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds for each bar.
-# Bits might fail only because their steps are too long. As a control we therefore repeat all runs
-# with a tenth of the [learning rate](../labs/GLOSSARY.md#learning-rate) (the bars *rate / 10*). This takes about a minute.
+# A [learning rate](../labs/GLOSSARY.md#learning-rate) that suits float32 might be too large for bits. As a control we therefore repeat
+# all runs with a tenth of it (the bars *rate / 10*). This takes about a minute.
 
 # %%
 right = {
@@ -284,7 +290,8 @@ predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(rig
 # %% [markdown]
 # **Explain.** If the error is kept, you should see that bits are as good as float32. If it is
 # dropped, the network learns nothing or almost nothing. With a tenth of the learning rate it learns
-# something, but still less than float32 with this rate, so long steps are not the only reason.
+# more, but still less than float32 with this rate, so a rate that is too large is not the only
+# reason.
 #
 # ### Measure: which part of a gradient does a message keep?
 # What does one bit per value do to a gradient? We mark the places of its largest values and of the
@@ -302,29 +309,19 @@ predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(rig
 
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
-
-
-def print_kept(name, said):
-    cosine, largest, smaller = lab35.kept(said, gradient)
-    shares = (
-        f"{100 * largest:5.1f} % in the largest 1 %, {100 * smaller:5.1f} % in the smaller half"
-    )
-    print(f"{name:>9}: {shares}; cosine with the gradient {cosine:.2f}")
-
-
-print_kept("gradient", gradient)
-print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)))
+lab35.print_kept("gradient", gradient, gradient)
+lab35.print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)), gradient)
 
 
 # %% [markdown]
-# **Explain.** You should see that a large part of the gradient is in few values, while the received
-# values are spread much more evenly. The few large values arrive as small as the mean of their
-# group, and the small ones as large as this mean, so weights that should stay as they are get
-# changed. If the error is kept, it corrects both in the next steps.
+# **Explain.** You should see that more than half of the gradient's sum of squares is in its largest
+# 1 %, while the squares of the received values are spread much more evenly. The few large values
+# arrive as small as the mean of their group, and the small ones as large as this mean, so weights
+# that should hardly change do change. If the error is kept, it corrects both in the next steps.
 #
 # ## The top k values
-# Instead of all values coarsely, you can send few values exactly: the **k values of largest
-# magnitude**, with error feedback for the others.
+# Instead of sending all values coarsely, you can send a few values exactly, namely the **k values
+# of largest magnitude**, with error feedback for the others.
 #
 # The message contains their places (int32, 4 bytes each), and then these values (float32) in the
 # same order. For 3 -1 1 -5, the top 2 are at places 3 and 0 (counted from 0), with the values -5
@@ -340,16 +337,17 @@ def top_k(values, k):
 
 
 def from_top_k(message, n):
-    """The n values (float32) that such a message stands for: 0 where it says nothing."""
+    """The n values (float32) that such a message stands for, with 0 at all other places."""
     half = len(message) // 2
     values = np.zeros(n, np.float32)
     values[message[:half].view(np.int32)] = message[half:].view(np.float32)
     return values
 
 
-print_kept("gradient", gradient)
 k = max(1, round(len(gradient) * share))
-print_kept(f"top {100 * share:g} %", from_top_k(top_k(gradient, k), len(gradient)))
+received = from_top_k(top_k(gradient, k), len(gradient))
+lab35.print_kept("gradient", gradient, gradient)
+lab35.print_kept(f"top {100 * share:g} %", received, gradient)
 
 # %% [markdown]
 # ### Measure: the top k in training
@@ -394,28 +392,14 @@ for name, row in right.items():
 # The next cell compares these formulas with the bytes that 4 virtual ranks send for 7,200 values.
 
 # %%
-def bytes_sent(n, p, k):
-    """Bytes that each rank sends for n values: {"float32" (the ring): …, "float16", "1 bit", "top
-    k"}."""
-    ring = 2 * (p - 1) / p * 4 * n
-    bits_of_one = 8 + -(-n // 8)  # -(-n // 8) is n / 8, rounded up
-    return {
-        "float32": ring,
-        "float16": ring / 2,
-        "1 bit": (p - 1) * bits_of_one,
-        "top k": (p - 1) * 8 * k,
-    }
-
-
 def ways(k):
     return {"1 bit": bits, "top k": (partial(top_k, k=k), from_top_k)}
 
 
 # As a control: bytes that 4 virtual ranks really send for 7,200 values.
 counted = lab35.bytes_counted(4, 7200, half_average, feedback_average, ways(k=72))
-for way, computed in bytes_sent(7200, 4, k=72).items():
+for way, computed in lab35.bytes_sent(7200, 4, k=72).items():
     print(f"{way:>8}: {computed:8,.0f} bytes computed, {counted[way]:8,} counted")
-
 
 # %% [markdown]
 # Without compression a rank sends `full` bytes. With compression it sends `small` bytes, and
@@ -426,15 +410,7 @@ for way, computed in bytes_sent(7200, 4, k=72).items():
 #
 # For example, if 6 MB become 0.4 MB and packing takes 28 ms, B = 5.6 MB / 28 ms = 200 MB/s, which
 # is 1.6 Gb/s. Over slower links compression is faster.
-
-# %%
-def break_even(full, small, seconds):
-    """Bytes/s of the link over which both take as long (over slower ones, compression wins); 0:
-    none."""
-    return max(0, full - small) / seconds
-
-
-# %% [markdown]
+#
 # ### Measure: how long does packing take?
 # Now we measure `seconds` on real ranks. All ranks pack at the same time, but nothing is sent: each
 # rank packs and expands only its own message. The expansion of one more message is timed
@@ -447,7 +423,7 @@ def break_even(full, small, seconds):
 k = round(values_real * share)
 averages = (half_average, feedback_average, ways(k), values_real)
 times = launch.run(lab35.exchange_times, *averages, ranks=ranks)[0]
-sent = bytes_sent(values_real, ranks, k)
+sent = lab35.bytes_sent(values_real, ranks, k)
 for way, row in times.items():
     packing = lab35.packing(times, way, ranks)
     print(
@@ -474,27 +450,29 @@ for way, row in times.items():
 predict("35.3", bits_pay_below_Gbps=...)
 
 # %%
-below = lab35.links(times, bytes_sent, break_even, values_real, k)
+below = lab35.links(times, values_real, k)
 title = "The link over which both ways take equally long"
 plots.lines(below, xlabel="ranks", ylabel="link (Gb/s)", title=title, logx=True, logy=True)
 packing = lab35.packing(times, "1 bit", ranks)
-predict.compare(
-    "35.3", bits_pay_below_Gbps=8e-9 * break_even(sent["float32"], sent["1 bit"], packing)
-)
+bandwidth = lab35.break_even(sent["float32"], sent["1 bit"], packing)  # bytes/s
+predict.compare("35.3", bits_pay_below_Gbps=8e-9 * bandwidth)
 
 # %% [markdown]
-# **Explain.** Each point is the bandwidth B from the times of packing. Over a slower link this form
-# is faster, and over a faster link float32 is. The height of the curves depends on NumPy and your
-# cores.
+# **Explain.** Each point is the bandwidth B, computed from the times of packing. Over a slower link
+# this form is faster, and over a faster link float32 is. The height of the curves depends on NumPy
+# and your cores. (The formula leaves out latencies, and communication that the [backward pass](../labs/GLOSSARY.md#backward-pass)
+# hides.)
 #
-# The curves for bits and for the top k fall with more ranks, because each rank expands the messages
-# of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take at least as
-# many bytes as the ring, and then no link is slow enough. The curve for float16 does not fall,
-# because a rank converts n values however many ranks there are.
+# With few ranks the curves may still rise, because a ring sends 4n bytes per rank on 2 ranks and 6n
+# on 4, so that compression saves more. With more ranks, the curves for bits and for the top k fall,
+# because each rank expands the messages of all ranks, and because an allgather saves fewer bytes.
+# From 64 ranks on, bits take at least as many bytes as the ring, and then no link is slow enough.
+# The curve for float16 does not fall, because a rank converts n values however many ranks there
+# are.
 #
-# Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper: a rank receives
-# its chunk from all ranks in bits, and sends the mean in bits. This takes 2(p - 1)/p · n/8 bytes,
-# 32 times fewer than float32, for any number of ranks.
+# Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper. A rank then
+# receives its chunk from all ranks in bits, and sends the mean in bits. This takes about
+# 2(p - 1)/p · n/8 bytes, 32 times fewer than float32, for any number of ranks.
 #
 # ### What you take away
 # - float16 halves the bytes if each rank averages a chunk. Scale first, and compute the mean in

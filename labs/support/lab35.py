@@ -31,7 +31,8 @@ def try_half(comm, half_average, case):
     mean = half_average(comm, own, case.scale)
     who = f"{counted(comm.size, 'rank')}, {case.what}"
     what = f"{who}: the mean on rank {comm.rank}"
-    expect.close(mean, case.mean, what, rtol=case.rtol, atol=0, because=case.because)
+    # float16 has 11 significant bits: rounding the mean is at most 2**-11 = 4.9e-4 off.
+    expect.close(mean, case.mean, what, rtol=5e-4, atol=0, because=case.because)
     expect_dtype(mean, "float32", what)
     expect.unchanged(case.gradients[comm.rank], own, f"{who}: the gradient")
 
@@ -105,6 +106,9 @@ def try_feedback(comm, feedback_average, steps, way):
         slips = {
             forgotten: step.forgetful_errors[comm.rank],
             "`error` is what it was: change the caller's array in place, `error[:] = …`": before,
+            "it is wanted - sent, not sent - wanted": -step.errors[comm.rank],
+            "the new error replaces the old one, which `wanted` contains": before
+            + step.errors[comm.rank],
         }
         what = f"{at}: the error that is left"
         expect.close(error, step.errors[comm.rank], what, rtol=1e-4, atol=1e-4, slips=slips)
@@ -113,7 +117,7 @@ def try_feedback(comm, feedback_average, steps, way):
 
 def expect_feedback(feedback_average, way, p):
     """Means, errors carried on, and no more than an allgather of the messages."""
-    for n in (1, 7, 8, 9, 1003):
+    for n in (1, 7, 1003):
         steps = feedback_steps(p, n, *way)
         run = virtual.Cluster(nodes=p).run(try_feedback, feedback_average, steps, way)
         nbytes = sum(len(way[0](step.gradients[0])) for step in steps)
@@ -190,18 +194,22 @@ def from_whole(message: np.ndarray, n: int) -> np.ndarray:
 
 
 class Half(NamedTuple):
-    """A mean by way of float16. gradients: (ranks, values). rtol: what rounding may do. because:
-    why."""
+    """gradients: (ranks, values), to be averaged as float16. because: why a mean may be off."""
 
     what: str
     gradients: np.ndarray
-    scale: float
-    mean: np.ndarray
-    rtol: float
+    scale: float = 1.0
     because: str = ""
 
+    @property
+    def mean(self) -> np.ndarray:
+        """The exact mean of the float16 values that arrive."""
+        with np.errstate(over="ignore"):
+            sent = np.float16(self.gradients * np.float32(self.scale))
+        return sent.astype(np.float64).mean(axis=0) / self.scale
 
-def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
+
+def half_cases(p: int, lengths=(1, 8, 1003)) -> Iterator[Half]:
     """Gradients of p ranks: usual, large, tiny, zeros; some whose sum loses values, one with an
     overflow."""
     for n in lengths:
@@ -209,26 +217,17 @@ def half_cases(p: int, lengths=LENGTHS) -> Iterator[Half]:
             kinds = gradients(n, p, size)
             for name in kinds if size == scale else ("both signs",):
                 what = f"{counted(n, 'value')}, {name}, up to {size:g}, scale {scale:g}"
-                mean = kinds[name].astype(np.float64).mean(axis=0)
                 order = "Multiply by `scale` in float32, and divide by it in float32"
-                # float16 has 11 significant bits: two roundings are at most 2 * 2**-11 off.
-                yield Half(what, kinds[name], scale, mean, 1.5e-3, order if scale > 1 else "")
-        # To a float16 of 1024, 0.499 adds nothing. Both are float16 already: only the mean is
-        # rounded, by 2**-11.
-        of_ranks = np.full((p, n), np.float16(0.499), np.float32)
+                yield Half(what, kinds[name], scale, order if scale > 1 else "")
+        # To a float16 of 1024, 0.18 adds nothing, nor does 2/3 of it to one of 1024 / 3.
+        of_ranks = np.full((p, n), np.float16(0.18), np.float32)
         of_ranks[0] = 1024
-        what = f"{counted(n, 'value')}, 1024 on rank 0 and 0.499 elsewhere"
-        yield Half(
-            what, of_ranks, 1.0, of_ranks.mean(axis=0), 5.5e-4, "It is the mean of a float32 sum"
-        )
+        what = f"{counted(n, 'value')}, 1024 on rank 0 and 0.18 elsewhere"
+        yield Half(what, of_ranks, because="It is the mean of a float32 sum")
         of_ranks = gradients(n, p)["both signs"]
-        mean = of_ranks.mean(axis=0)
         of_ranks[-1, -1] = 1e6
-        mean[-1] = np.inf
         what = f"{counted(n, 'value')}, the last of rank {p - 1} is 1e6"
-        yield Half(
-            what, of_ranks, 1.0, mean, 2e-3, "The last should be inf, so that all can see it"
-        )
+        yield Half(what, of_ranks, because="The last should be inf, so that all can see it")
 
 
 class Step(NamedTuple):
@@ -312,6 +311,14 @@ def kept(said: np.ndarray, gradient: np.ndarray) -> Kept:
     return Kept(float(cosine), float(squares[n - n // 100 :].sum()), float(squares[: n // 2].sum()))
 
 
+def print_kept(name: str, said: np.ndarray, gradient: np.ndarray) -> None:
+    cosine, largest, smaller = kept(said, gradient)
+    print(
+        f"{name:>9}: {100 * largest:5.1f} % in the largest 1 %, {100 * smaller:5.1f} % in the"
+        f" smaller half; cosine with the gradient {cosine:.2f}"
+    )
+
+
 def ring_and_bits(p: int, n: int) -> tuple[int, int]:
     """Bytes that the busiest of p virtual ranks sends for n values: float32 in a ring; bits to all,
     n / 8."""
@@ -380,20 +387,29 @@ def packing(times: Mapping[str, list], way: str, p: int) -> float:
     return alone.median + others - times["float32"][1].median
 
 
-def links(
-    times: Mapping, bytes_sent: Callable, break_even: Callable, n: int, k: int
-) -> dict[str, dict]:
-    """way -> {ranks: Gb/s below which it is faster than float32}. times: of exchange_times.
+def bytes_sent(n: int, p: int, k: int) -> dict[str, float]:
+    """way -> bytes that each of p ranks sends for n values. "float32" is the ring."""
+    ring = 2 * (p - 1) / p * 4 * n
+    bits = 8 + -(-n // 8)
+    return {
+        "float32": ring,
+        "float16": ring / 2,
+        "1 bit": (p - 1) * bits,
+        "top k": (p - 1) * 8 * k,
+    }
 
-    bytes_sent(n, p, k), break_even(full, small, seconds): as in the lab.
-    """
-    below: dict[str, dict[int, float]] = {}
-    for way in times:
-        if way == "float32":
-            continue
-        below[way] = {}
-        for p in (2, 4, 8, 16, 32):
-            sent = bytes_sent(n, p, k)
-            seconds = max(1e-9, packing(times, way, p))
-            below[way][p] = 8e-9 * break_even(sent["float32"], sent[way], seconds)
+
+def break_even(full: float, small: float, seconds: float) -> float:
+    """Bytes/s of the link over which both ways take equally long; 0: compression never wins."""
+    return max(0, full - small) / max(1e-9, seconds)
+
+
+def links(times: Mapping, n: int, k: int) -> dict[str, dict]:
+    """way -> {ranks: Gb/s below which it is faster than float32}. times: of exchange_times."""
+    below: dict[str, dict[int, float]] = {way: {} for way in times if way != "float32"}
+    for p in (2, 4, 8, 16, 32):
+        sent = bytes_sent(n, p, k)
+        for way, by_ranks in below.items():
+            seconds = packing(times, way, p)
+            by_ranks[p] = 8e-9 * break_even(sent["float32"], sent[way], seconds)
     return below

@@ -23,11 +23,6 @@ def test_links_below_which_a_way_wins():
     quarter, more = Measurement(np.array([0.25])), Measurement(np.array([1.25]))
     times = {"float32": [quarter, quarter], "1 bit": [quarter, more, quarter]}
     assert lab35.packing(times, "1 bit", 4) == pytest.approx(1 + 3 * 0.25)
-    below = lab35.links(
-        times,
-        lambda n, p, k: {"float32": 8.0, "1 bit": 1.0},
-        lambda full, small, seconds: (full - small) / seconds,
-        1,
-        1,
-    )
-    assert below["1 bit"][4] == pytest.approx(8e-9 * 7 / (1 + 3 * 0.25))
+    below = lab35.links(times, n=800, k=8)
+    assert below["1 bit"][4] == pytest.approx(8e-9 * (4800 - 3 * 108) / (1 + 3 * 0.25))
+    assert lab35.break_even(1, 2, seconds=1) == 0

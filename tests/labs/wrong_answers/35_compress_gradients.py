@@ -58,8 +58,8 @@ WRONG = [
     Wrong("35.1", "cut down to the largest float16: nobody sees the overflow",
           "= gradient * scale", "= np.clip(gradient * scale, -65504, 65504)",
           "The last should be inf, so that all can see it"),
-    Wrong("35.1", "divided by the ranks first, then added up in float16",
-          MEAN + ".astype(np.float16)", "(arrived / np.float16(p)).sum(axis=0, dtype=np.float16)",
+    Wrong("35.1", "divided by the ranks in float16, then added up in float32",
+          MEAN, "(arrived / np.float16(p)).sum(axis=0, dtype=np.float32)",
           "It is the mean of a float32 sum"),
     Wrong("35.1", "the caller's gradient is scaled", "        chunks.ravel()[:n] = gradient * scale",
           "        gradient *= scale\n        chunks.ravel()[:n] = gradient",
@@ -102,12 +102,14 @@ WRONG = [
           "wanted = gradient + error", "wanted = gradient", "This is the result without the error of the step before"),
     Wrong("35.3", "a new name instead of the caller's array",
           "error[:] = wanted", "error = wanted", "change the caller's array in place, `error[:] = …`"),
+    Wrong("35.3", "the error is added to the old error", "error[:] = wanted", "error += wanted",
+          "The new error replaces the old one, which `wanted` contains"),
     Wrong("35.3", "the error of the mean of all, not of the own message", [ERROR + "\n", f"    return {SUM}"],
           ["", f"    mean = {SUM}\n    error[:] = wanted - mean\n    return mean"],
           "2 ranks, 7 values, step 1, rank"),
     Wrong("35.3", "what the messages say travels as float32",
           "    messages = np.empty((comm.size, len(message)), np.uint8)\n"
-          "    # Across ranks: everybody gets everybody's message.\n"
+          "    # Across ranks: all ranks get all messages.\n"
           "    comm.Allgather(message, messages)\n"
           "    return " + SUM,
           """\

@@ -113,7 +113,7 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 def half_average(comm, gradient, scale=1.0):
     """The mean of all ranks' gradients (float32), only float16 on the wire; `gradient` stays."""
     p, n = comm.size, len(gradient)
-    chunks = np.zeros((p, -(-n // p)), np.float16)  # row r is for rank r; the last may end in zeros
+    chunks = np.zeros((p, -(-n // p)), np.float16)  # row r for rank r; the last may end in zeros
     arrived = np.empty_like(chunks)
     with np.errstate(over="ignore", invalid="ignore"):  # no warning of inf: we want it
         raise NotImplementedError("exercise 35.1: Half precision")
@@ -138,10 +138,10 @@ check("35.1", half_average)
 # Your `half_average` sends half as many bytes as float32 on any number of ranks.
 #
 # **Horovod** has an option for float16, `compression=hvd.Compression.fp16`. How many bytes it saves
-# depends on the library that adds up the values. MPICH, for example, then sends whole vectors of 2n
-# bytes in log₂ p steps (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). Compared with a float32 ring, this halves the
-# bytes only on 2 nodes. With 4 nodes it takes 4n instead of 6n bytes, and with 16 nodes 8n instead
-# of 7.5n.
+# depends on the library that adds up the values. For float16, MPICH sends whole vectors of 2n bytes
+# in log₂ p steps, for example (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). Compared with a float32 ring, this
+# halves the bytes only on 2 ranks. With 4 ranks it takes 4n instead of 6n bytes, and with 16 ranks
+# 8n instead of 7.5n.
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends one bit for each
@@ -256,7 +256,8 @@ check("35.3", feedback_average)
 # ### Predict
 # After ten [epochs](../labs/GLOSSARY.md#epoch), a network trained with float32 classifies about 97 % of the test images
 # correctly. What percentage does it classify correctly with bits, if the error is kept for the next
-# step? And what percentage if the error is dropped? (Both are guesses.)
+# step? And what percentage if the error is dropped? (Both are guesses. There are ten digits, so a
+# network that has learned nothing reaches about 10 %.)
 
 # %%
 predict("35.3", kept=..., lost=...)
@@ -374,8 +375,8 @@ for name, row in right.items():
 #
 # The values that are sent are exact, and they contain a large part of the gradient. The others are
 # 0 and change nothing. A step therefore points more in the gradient's direction (see the cosine
-# above), although it is shorter. (In the last bar, float32 with much shorter steps loses a few
-# points, too.)
+# above), although most of its values are 0. (In the last bar, float32 with much shorter steps loses
+# a few points, too.)
 # </details>
 #
 # ## When compression is worth its cost
@@ -408,8 +409,8 @@ for way, computed in lab35.bytes_sent(7200, 4, k=72).items():
 #
 #     B = (full - small) / seconds
 #
-# For example, if 6 MB become 0.4 MB and packing takes 28 ms, B = 5.6 MB / 28 ms = 200 MB/s, which
-# is 1.6 Gb/s. Over slower links compression is faster.
+# For example, if 100 MB become 20 MB and packing takes 40 ms, B = 80 MB / 40 ms = 2 GB/s, which is
+# 16 Gb/s. Over slower links compression is faster.
 #
 # ### Measure: how long does packing take?
 # Now we measure `seconds` on real ranks. All ranks pack at the same time, but nothing is sent: each
@@ -458,9 +459,10 @@ bandwidth = lab35.break_even(sent["float32"], sent["1 bit"], packing)  # bytes/s
 predict.compare("35.3", bits_pay_below_Gbps=8e-9 * bandwidth)
 
 # %% [markdown]
-# **Explain.** Each point is the bandwidth B, computed from the times of packing. Over a slower link
-# this form is faster, and over a faster link float32 is. The height of the curves depends on NumPy
-# and your cores. (The formula leaves out latencies, and communication that the [backward pass](../labs/GLOSSARY.md#backward-pass)
+# **Explain.** Each point is the bandwidth B. Only the number of ranks printed above was measured,
+# and for the other points the time of expanding a message is multiplied by p - 1. Over a slower
+# link this form is faster, and over a faster link float32 is. The height of the curves depends on
+# NumPy and your cores. (The formula leaves out latencies, and communication that the [backward pass](../labs/GLOSSARY.md#backward-pass)
 # hides.)
 #
 # With few ranks the curves may still rise, because a ring sends 4n bytes per rank on 2 ranks and 6n

@@ -41,14 +41,14 @@ repeat = 15  # steps of it in each way
 #
 # | what makes progress while you compute | where |
 # |---|---|
-# | nothing, until the next MPI call | MPICH and Open MPI, over TCP and between the ranks of one machine |
+# | nothing until the next MPI call, except that the kernel sends what MPI has already given it | MPICH and Open MPI, over TCP and between the ranks of one machine |
 # | the network interface card (NIC), for parts of a message | InfiniBand and similar networks |
 # | a separate thread | Horovod, NCCL between nodes, an MPI with asynchronous progress |
 #
-# Why is one call not enough? An allreduce consists of many messages. The ring of lab 23 has
-# 2(p - 1) **steps**, and a rank can send its next chunk only after it has received one. Over a
-# network, the bytes of a step travel by themselves, but the next step begins only in an MPI call
-# that finds that the previous one has completed.
+# Why is one call not enough? An allreduce consists of many messages. In the ring of lab 23 these
+# are 2(p - 1) **steps**, and a rank can send its next chunk only after it has received one. Over a
+# network, the bytes that MPI has already given to the kernel or the NIC travel by themselves, but
+# the next step begins only in an MPI call that finds that the previous one has completed.
 #
 # `request.Test()` is such a call. It asks whether the operation has completed, moves what can be
 # moved at this moment, and never waits:
@@ -159,26 +159,27 @@ predict.compare("36.1", left=left, tested_every_20_ms=carried[20], tested_every_
 # A Test helps only after a step has ended. With 1, 2, 5 and 10 ms, a Test falls exactly on the end
 # of each step, and nothing is lost. With 3, 4, 6 and 12 ms each step is noticed 2 ms late. Less
 # frequent Tests cost whole steps. **About one Test per step** is therefore enough, but on fast
-# links a step takes only microseconds.
+# links a step takes only microseconds, much less than a layer, so Tests between layers come too
+# rarely.
 #
 # ## On real ranks
 # Now two real ranks use a network of 12 linear layers with 2.7 MB of gradients. The lab chooses the
-# number of images, at least 16, so that the backward pass takes about as long as the allreduce. We
-# take it that the forward pass takes half as long as the backward pass.
+# number of images, at least 16, so that the backward pass takes about as long as the allreduce. For
+# the prediction, we assume that the forward pass takes half as long as the backward pass.
 #
 # ### Predict
-# Let the allreduce take exactly as long as the backward pass. Compared with a step that performs
-# the allreduce at the end, how many times as fast is a step whose allreduce is completely hidden
-# behind the backward pass?
+# Let the allreduce take exactly as long as the backward pass. Compared with a training step that
+# performs the allreduce at the end, how many times as fast is a training step whose allreduce is
+# completely hidden behind the backward pass?
 
 # %%
 predict("36.1", at_best_times_as_fast=1.67)
 
 # %% [markdown]
 # ### Measure: here
-# We time steps of the kinds in the table below, which take turns. This takes about 10 s. (The
-# networks are in host memory even if there are GPUs, because MPI's arrays are NumPy arrays here,
-# and we would otherwise measure the copies from a GPU in the middle of the backward pass.)
+# We time training steps of the kinds in the table below, which take turns. This takes about 10 s.
+# (The networks are in host memory even if there are GPUs, because MPI's arrays are NumPy arrays
+# here, and we would otherwise measure the copies from a GPU in the middle of the backward pass.)
 #
 # | name | what it does | what makes progress |
 # |---|---|---|
@@ -206,8 +207,8 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 # %% [markdown]
 # **Explain.** If the forward pass takes 0.5, the backward pass 1 and the allreduce 1, hiding the
 # allreduce makes a step 2.5 / 1.5 = 1.67 times as fast. With only 16 images, the backward pass can
-# still take longer than the allreduce. The printed bound, computed from the medians of *arithmetic
-# alone* and *allreduce alone*, is then smaller.
+# still take longer than the allreduce. The value printed as *completely hidden allreduce*, which is
+# computed from the medians of *arithmetic alone* and *allreduce alone*, is then smaller.
 #
 # On a single machine you should see **no** gain and, if anything, a slower step. Here a message is
 # not bytes on a wire but a copy in memory. MPI makes this copy in your calls, on the core that also
@@ -222,7 +223,8 @@ predict.right("36.1", at_best_times_as_fast=2.5 / 1.5)
 # ### Measure: over a slow link
 # Between two nodes, the kernel and the NIC move bytes while your core computes. This cell shows
 # what your most recent job measured. `make submit LAB=36 NODES=2` runs the lab on two nodes, which
-# can be those of `make tabletop`. Without a job it shows the kit's reference.
+# can be those of `make tabletop`, a small Slurm cluster on this machine. Without a job it shows the
+# kit's reference.
 
 # %%
 frame, whose = cluster.records_or_reference("36", "step")
@@ -255,7 +257,7 @@ predict.compare("36.1", at_best_times_as_fast=gain)
 # ### What you take away
 # - An operation that has been launched does not necessarily make progress. MPI may move messages
 #   only in its calls, and a collective needs a call for each of its steps.
-# - Call Test in hooks, for *all* allreduces in flight, about once per step.
+# - Call Test in hooks, for *all* allreduces in flight, about once per step of the allreduce.
 # - A separate thread can make progress, too, as in Horovod, but it needs time on a core.
 # - On a single machine, messages are work for the cores, so measure overlap between nodes.
 #

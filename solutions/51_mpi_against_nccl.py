@@ -73,13 +73,15 @@ limit = 900  # seconds for one library's measurements
 # | [NCCL](@nccl) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
 # [`torch.distributed`](@pytorch_distributed) is PyTorch's own layer for programs of many processes,
-# and you know [Horovod](@horovod) from lab 40. Each of them adds costs of its own on top of the
-# same Gloo library.
+# and you know [Horovod](@horovod) from lab 40. Both can call Gloo, and each adds its own costs to
+# those of the library.
 #
 # `lab51` gives every combination (a *backend*) a name that begins with the caller, for example
-# `horovod-gloo`.
-# The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on
-# a GPU. A program can use each combination in the same way, by an object that we call `link`:
+# `horovod-gloo`. The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are
+# for vectors on a GPU. (This lab does not time `torch-mpi`, for which you would have to build
+# PyTorch from its sources.)
+#
+# A program can use each combination in the same way, by an object that we call `link`:
 #
 #     vector = link.vector(1000)  # a tensor of 1000 float32 zeros, where this library needs it
 #     link.sum(vector)            # allreduce: adds up over all ranks, in place
@@ -151,8 +153,8 @@ def of_slowest(by_rank):
 # ### Exercise 51.1 · Where the ranks meet
 # Write `meeting`, which returns the four variables in a dict. Every rank calls it with its own host
 # and with a port that is free there, so rank 2 of the example calls
-# `meeting(comm, "node2", 40002)`. labkit puts the variables into the environment. 3 lines.
-# *(intermediate)*
+# `meeting(comm, "node2", 40002)`. Only return the dict, because labkit puts the variables into the
+# environment. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one address for all</summary>
 #
@@ -199,7 +201,7 @@ predict("51.1", gloo_over_mpi=30)
 # ### Measure
 # `lab51.sweep` calls this loop with vectors of 4, 16, 64 … bytes up to `longest`. The next cell
 # runs it on the ranks of each library, keeps the quartiles, and prints the medians, which takes
-# about a minute. In the table, a row is a number of bytes and a column is a library. In the kit's
+# up to a minute. In the table, a row is a number of bytes and a column is a library. In the kit's
 # reference, for example, the row of 4 bytes has 14.5 µs for `mpi` and 197 µs for `torch-gloo`.
 
 # %%
@@ -249,9 +251,12 @@ for name, by_rank in hurried.items():
     print(f"{name}, 4 bytes: cycle of 1 ms {human(here[name][4][1])}, of 0.1 ms {human(often)}")
 
 # %% [markdown]
-# **Explain.** If a call took little more than 1 ms, Horovod should be several times
-# as fast with the short cycle, so the cycle was the main reason. `torch-gloo` has no cycle. Its
-# time is probably due to TCP and to waking up a thread, which this measurement does not separate.
+# **Explain.** You should see that Horovod is at least about twice as fast with the short cycle, so
+# the cycle was the main reason. A call of about 2 ms probably took two cycles, because a vector is
+# sent only in a cycle in which all ranks have reported it (lab 44).
+#
+# `torch-gloo` has no cycle. Its time is probably due to TCP and to waking up a thread, which this
+# measurement does not separate.
 #
 # ## 5. One by one, or fused?
 # A network has many gradients. Is it faster to reduce them one by one, or to copy them into buckets
@@ -294,12 +299,13 @@ else:
 predict("51.2", times_as_fast=1.5)
 
 # %% [markdown]
-# `lab51.buckets(sizes, limit)` plans buckets much as in lab 32. It begins with the
-# last layer, because the backward pass computes its gradient first. But `limit` is an upper bound
-# here (for all gradients that are not longer themselves): a new bucket begins when the next
-# gradient would not fit, while in lab 32 a bucket ends after it has become full. `exchange` copies
-# the gradients of a bucket into one vector, calls `link.sum` **once** for it, and copies the sums
-# back **into** the same tensors.
+# `lab51.buckets(sizes, limit)` plans buckets much as in lab 32. It begins with the last layer,
+# because the backward pass computes its gradient first. While in lab 32 a bucket ends after it has
+# become full, here a new bucket begins when the next gradient would not fit. So no bucket is longer
+# than `limit`, unless it contains a single gradient that is longer.
+#
+# `exchange` copies the gradients of a bucket into one vector, calls `link.sum` **once** for it, and
+# copies the sums back **into** the same tensors.
 
 
 # %%
@@ -321,14 +327,16 @@ def exchange(link, gradients, plan):
 #
 # - `alone`: one call of `link.sum` for each gradient, the last layer first.
 # - `fused`: with `exchange`.
-# - `copies`: with `exchange`, but over a link whose `sum` does nothing. This is a control, because
-#   only the two copies remain.
+# - `copies`: with `exchange`, but over a link whose `sum` returns at once. This is a control,
+#   because only the two copies remain.
 #
-# The next cell takes one to two minutes. In the plot, each pair of bars is one library (`hvd` is
+# The next cell takes one to three minutes. In the plot, each pair of bars is one library (`hvd` is
 # Horovod), first one by one and then fused. The hatched part of a bar is the two copies of every
-# byte that fusing requires. The marks are interquartile ranges, which contain the middle half of
-# the measured times. Where the marks of two bars overlap, the measurement does not decide between
-# them.
+# byte that fusing requires.
+#
+# The mark at the end of a bar is the interquartile range of the whole time, which contains the
+# middle half of the measured times. Where the marks of two bars overlap, the measurement does not
+# decide between them.
 
 # %%
 asked_of_step = {"named": nets, "bucket": bucket, "steps": steps}
@@ -346,17 +354,23 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # **Explain.** Inside one machine, you should see three things:
 #
 # - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off. In
-#   the kit's reference it made `horovod-mpi` 1.7 times as fast, and without the copies it would have
-#   been 2.8 times. (`link.sum` waits for the end of each call. In training, Horovod gets many
+#   the kit's reference it made `horovod-mpi` 1.7 times as fast, and without the copies it would
+#   have been 2.8 times. (`link.sum` waits for the end of each call. In training, Horovod gets many
 #   gradients at once, and fuses them itself, see lab 44.)
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
 # - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
-#   is copied although it is alone in its bucket.
+#   is copied although it is alone in its bucket. In the kit's reference, the copies took 0.4 s, and
+#   `mpi` needed only 0.23 s for all calls one by one.
+#
+# With `mpi`, the calls for the buckets of ResNet-50 may also take longer than those for single
+# gradients (57 ms and 33 ms in the kit's reference). A byte does not always take the same time. In
+# the reference's table, it took 0.16 ns in vectors of 16 MiB and 0.57 ns in those of 64 MiB,
+# probably because short vectors stay in the processor's caches.
 #
 # If your ratio is well below your prediction, compare the hatched part of `hvd mpi fused` with the
-# 31 ms of the prediction. On a busy machine the copies take longer: in one such run here they took
-# 126 ms, and `horovod-mpi` gained nothing by fusing.
+# 31 ms of the prediction. The copies take longer on a busy machine. In one such run they took 126
+# ms, and `horovod-mpi` gained nothing by fusing.
 #
 # How would you improve `exchange` for VGG-16?
 #
@@ -436,15 +450,23 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 
 # %% [markdown]
 # **Explain.** Inside one machine without GPUs you should see `mpi` for small sizes. For the largest
-# sizes, "either" may appear. In the kit's reference, for example, 256 MiB take 0.120 s with `mpi`
-# and 0.129 s with `horovod-mpi`, which is less than 1.1 times as long. Both of them call MPI. The
-# two that call Gloo take 0.21 s and 0.25 s.
+# sizes, "either" or another name may appear. In the kit's reference, `best` returns "either" for
+# 256 MiB, because they take 0.120 s with `mpi` and 0.128 s with `horovod-mpi`, which is less than
+# 1.1 times as long. The two that call Gloo take 0.21 s and 0.25 s.
+#
+# For 64 MiB it returns `horovod-mpi` (33 ms against 38 ms for `mpi`), although both call MPI. But
+# only 3 calls are timed above 16 MiB, so their quartiles are uncertain. Before you rely on such a
+# row, run this measurement and the table again.
 #
 # Does a second library gain anything? To decide between two libraries, look only at the sizes that
 # your training sends, which are mostly those of full buckets (25 MiB here, so the rows of 16 and 64
-# MiB), and call `best` with these two alone. With GPUs, compare `mpi-gpu` with `torch-nccl`. If
-# `best` returns the library that you have, or "either", these numbers give no reason for the second
-# one. Otherwise it pays off if communication is a large part of your step (lab 46).
+# MiB), and call `best` with these two alone. For 16 MiB, for example:
+#
+#     best({name: here[name][1 << 24] for name in ("mpi", "torch-gloo")})
+#
+# With GPUs, compare `mpi-gpu` with `torch-nccl`. If `best` returns the library that you have, or
+# "either", these numbers give no reason for the second one. Otherwise it pays off if communication
+# is a large part of your step (lab 46).
 #
 # Which buckets would you choose here?
 #
@@ -468,9 +490,11 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 #
 # One CUDA-aware MPI can serve vectors in host and in GPU memory, inside a node and between nodes.
 # The authors of [MVAPICH2-GDR](@mvapich2_gdr) at Ohio State University call this a **unified
-# communication runtime**. The usual alternative is to combine libraries: with MPI or Gloo the ranks
-# agree on what is sent next, and NCCL sends it. When is one library enough? Compare the two ways in
-# three things, of which lab 46 shows the first and this lab the third:
+# communication runtime**. The usual alternative is to combine libraries. For example, the ranks
+# agree with MPI or Gloo on what is sent next, and NCCL sends it.
+#
+# When is one library enough? Compare the two ways in three things, of which lab 46 shows the first
+# and this lab the third:
 #
 # | | one CUDA-aware MPI | several libraries |
 # |---|---|---|

@@ -15,16 +15,20 @@ CLEAR = "if q1 <= row[first][2] or median <= 1.1 * row[first][1]:"
 # fmt: off
 WRONG = [
     Wrong("51.1", "each rank names itself", "    host, port = comm.bcast((host, port), root=0)\n", "",
-          "expected '40000' at ['MASTER_PORT'], got '40001'"),
-    Wrong("51.1", "rank 0's host, but each rank's own port",
-          "host, port = comm.bcast((host, port), root=0)", "host = comm.bcast(host, root=0)",
-          "expected '40000' at ['MASTER_PORT'], got '40001'"),
+          "expected '40022' at ['MASTER_PORT'], got '40020'"),
+    Wrong("51.1", "rank 0's port, but each rank's own host",
+          "host, port = comm.bcast((host, port), root=0)", "port = comm.bcast(port, root=0)",
+          "expected 'node1' at ['MASTER_ADDR'], got 'node2'"),
     Wrong("51.1", "this machine's own address", '{"MASTER_ADDR": host,', '{"MASTER_ADDR": "127.0.0.1",',
-          "expected 'node0' at ['MASTER_ADDR'], got '127.0.0.1'"),
+          "expected 'node1' at ['MASTER_ADDR'], got '127.0.0.1'"),
     Wrong("51.1", "the last rank's address", "root=0", "root=comm.size - 1", "at ['MASTER_PORT']"),
+    Wrong("51.1", "the smallest address", "comm.bcast((host, port), root=0)", "min(comm.allgather((host, port)))",
+          "expected '40022' at ['MASTER_PORT'], got '40020'"),
+    Wrong("51.1", "sets the variables itself", "    return {", "    import os\n    os.environ.update(numbers)\n    return {",
+          "`meeting` changed os.environ"),
     Wrong("51.1", "numbers for text",
           ["str(port)", "str(comm.rank)", "str(comm.size)"], ["port", "comm.rank", "comm.size"],
-          "expected '40000' at ['MASTER_PORT'], got 40000"),
+          "expected '40012' at ['MASTER_PORT'], got 40012"),
     Wrong("51.1", "the rank on the node for the rank in the job",
           "str(comm.rank)", "str(comm.rank % 2)", "expected '2' at ['RANK'], got '0'"),
     Wrong("51.2", "the first is taken out of the caller's dict",
@@ -58,7 +62,16 @@ WRONG = [
     Wrong("51.2", "exactly 1.1 times is enough", CLEAR, CLEAR.replace("median <=", "median <"),
           "expected 'either', got 'y'"),
     Wrong("51.2", "the fastest is expected last", "row.keys() - {first}", "list(row)[:-1]",
-          "'x': (1.8, 2.0, 2.1)}): expected 'y', got 'either'"),
+          "'z': (2.05, 2.1, 3.0)}): expected 'y', got 'either'"),
+    Wrong("51.2", "the last name of the alphabet", "min(row, key=lambda name: row[name][1])", "max(row)",
+          "expected 'y', got 'either'"),
+    Wrong("51.2", "each has to lead the next",
+          ["    for other in row.keys() - {first}:", "row[first][2]", "row[first][1]:"],
+          ["    names = sorted(row, key=lambda name: row[name][1])\n    for near, other in zip(names, names[1:]):",
+           "row[near][2]", "row[near][1]:"], "expected 'y', got 'either'"),
+    Wrong("51.2", "the mean of the others", "q1, median, _ = row[other]",
+          "q1, median, _ = np.mean([row[name] for name in row if name != first], axis=0)",
+          "expected 'either', got 'y'"),
     Wrong("51.2", "the largest", "first = min(row", "first = max(row", "expected 'y'"),
 ]
 
@@ -79,7 +92,7 @@ RIGHT = [
             return "either"
     return first""", """\
     (first, (_, least, most)), *others = sorted(row.items(), key=lambda item: item[1][1])
-    clear = all(q1 > most and median > 1.1 * least for _, (q1, median, _) in others)
+    clear = all(q1 > most and (median - least) / least > 0.1 for _, (q1, median, _) in others)
     return first if clear else "either\""""),
     Right("51.2", "NumPy's arrays", """\
     for other in row.keys() - {first}:

@@ -76,15 +76,15 @@ limit = 900  # seconds for one library's measurements
 # and you know [Horovod](@horovod) from lab 40. Both can call Gloo, and each adds its own costs to
 # those of the library.
 #
-# `lab51` gives every combination (a *backend*) a name that begins with the caller, for example
-# `horovod-gloo`. The name `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are
-# for vectors on a GPU. (This lab does not time `torch-mpi`, for which you would have to build
-# PyTorch from its sources.)
+# `lab51` gives every combination of a caller and a library (below *backend*, and in tables and
+# plots also *library*) a name that begins with the caller, for example `horovod-gloo`. The name
+# `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on a GPU.
+# (This lab does not time `torch-mpi`, for which you would have to build PyTorch from its sources.)
 #
 # A program can use each combination in the same way, by an object that we call `link`:
 #
 #     vector = link.vector(1000)  # a tensor of 1000 float32 zeros, where this library needs it
-#     link.sum(vector)            # allreduce: adds up over all ranks, in place
+#     link.sum(vector)            # allreduce in place; returns when the sum is there
 #     link.barrier()              # returns when all ranks are here
 #
 # The next cell takes a few seconds. For each name it prints where the vectors are, or why this
@@ -141,9 +141,9 @@ def of_slowest(by_rank):
 # | `RANK`, `WORLD_SIZE` | the number of this rank, and how many ranks there are |
 # | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host |
 #
-# `torchrun` sets all four of them, but `srun` and `mpiexec` do not. These two start MPI, however,
-# so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`, which returns rank 0's
-# `thing` on every rank (lab 21).
+# `torchrun` sets all four of them, but `srun` and `mpiexec` do not. Under these two, however, MPI
+# tells each rank its number, so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`,
+# which returns rank 0's `thing` on every rank (lab 21).
 #
 # For example, rank 0 of 4 ranks runs on `node1`, where port 40000 is free, and rank 2 runs on
 # `node2`, where port 40002 is free. Then rank 2 needs these variables:
@@ -202,7 +202,7 @@ predict("51.1", gloo_over_mpi=30)
 # `lab51.sweep` calls this loop with vectors of 4, 16, 64 … bytes up to `longest`. The next cell
 # runs it on the ranks of each library, keeps the quartiles, and prints the medians, which takes
 # up to a minute. In the table, a row is a number of bytes and a column is a library. In the kit's
-# reference, for example, the row of 4 bytes has 14.5 µs for `mpi` and 197 µs for `torch-gloo`.
+# reference, for example, the row of 67108864 bytes (64 MiB) has about 38,000 µs for `mpi`.
 
 # %%
 sweep = partial(lab51.sweep, time_calls=time_calls, rounds=rounds, longest=longest)
@@ -234,8 +234,9 @@ if {"torch-gloo", "mpi"} <= set(here):
 # from tenths of a ms to a few ms.
 #
 # For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
-# same memory or network for it, so their curves come together, within a factor of two or three.
-# (Where GPUs reach each other directly, the bytes of NCCL do not go through host memory.)
+# same memory for it (or, between nodes, the same network), so their curves come together, within a
+# factor of two or three. (Where GPUs reach each other directly, the bytes of NCCL do not go through
+# host memory.)
 #
 # ### Control: why does Horovod need a millisecond?
 # Its background thread wakes up once per ms to look for work (lab 44). If this cycle is the reason,
@@ -360,8 +361,9 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
 # - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
-#   is copied although it is alone in its bucket. In the kit's reference, the copies took 0.4 s, and
-#   `mpi` needed only 0.23 s for all calls one by one.
+#   is copied although it is alone in its bucket. In the kit's reference, the copies of its 553 MB
+#   took 0.4 s (0.7 ns a byte, more than the 0.3 ns of the prediction), and `mpi` needed only 0.23 s
+#   for all calls one by one.
 #
 # With `mpi`, the calls for the buckets of ResNet-50 may also take longer than those for single
 # gradients (57 ms and 33 ms in the kit's reference). A byte does not always take the same time. In
@@ -391,7 +393,7 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interquartile range
 # is the interval from q1 to q3.
 #
-# The first backend is the one with the smallest median. Return its name only if it is clearly
+# Call the backend with the smallest median *first*. Return its name only if it is clearly
 # faster than **every** other backend, which means that both of these conditions are true:
 #
 # - the other's q1 is above the first's q3, so that their interquartile ranges do not overlap; *and*
@@ -468,7 +470,8 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # "either", these numbers give no reason for the second one. Otherwise it pays off if communication
 # is a large part of your step (lab 46).
 #
-# Which buckets would you choose here?
+# Which buckets would you choose here? Look at the left panel of the plot in section 4: at which
+# size does the time begin to grow?
 #
 # <details><summary>Answer</summary>
 #

@@ -61,15 +61,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
 # **Gloo**, and on GPUs it is [NCCL](../labs/GLOSSARY.md#NCCL).
 #
-# <details><summary>Can a program start its own ranks?</summary>
-#
-# Yes, on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts four new
-# Python processes, and process *i* calls `work(i, data)`. It sets none of the variables above, so
-# `work` has to give its rank and the meeting point to `init_process_group` itself. The processes
-# share no variables, except for tensors that are passed as arguments or through a queue. These are
-# moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
-# </details>
-#
+# ### The four parts of DDP
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
 # [Inside](https://docs.pytorch.org/docs/stable/notes/ddp.html), DDP does the following:
 #
@@ -80,8 +72,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #    while the backward pass continues.
 # 4. At the end of the backward pass it waits until all allreduces have completed.
 #
-# You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4, as two
-# functions. `lab60.attach` calls them:
+# You know the idea from [lab 32](32_buckets_and_overlap.ipynb). Now you write the two most important parts, 3 and 4, as the
+# functions `start` and `finish`. `lab60.attach` calls them:
 #
 # - After the last gradient of a bucket it calls your `start(bucket)`. It learns of this moment
 #   through *hooks*, which are functions that PyTorch calls whenever a parameter's gradient is
@@ -103,6 +95,10 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # averaging of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
 # writes the averages into the gradients, for example with `weights.grad.copy_(…)`. 3 and 6 lines.
 # *(intermediate)*
+#
+# For example, let a bucket have two parameters, with the gradients (1, 2) and (5) on rank 0, and
+# (3, 8) and (1) on rank 1. Rank 0 launches the allreduce of (1, 2, 5). After `finish`, both ranks
+# have the gradients (2, 5) and (3).
 #
 # <details><summary>Hint 1: one message, and back</summary>
 #
@@ -196,20 +192,26 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # the time of the computation. The rest of a step is the communication that the backward pass does
 # not hide, and the hooks and copies.
 #
-# One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). If a row is not
-# steady, do not compare it; run the cell again.
+# One bucket per tensor takes longer, because each message has an overhead ([lab 32](32_buckets_and_overlap.ipynb)). Do not compare a
+# row that is not steady, but run the cell again.
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
 # `backward()` *adds* to `weights.grad`. However, DDP would average after every part.
-# `with model.no_sync():` switches this off for each part whose forward and backward passes are both
-# inside. Only the last part is computed outside.
+# `with model.no_sync():` switches this off for each part whose [forward pass](../labs/GLOSSARY.md#forward-pass) is inside. To enclose
+# only the backward pass is not enough. The last part is computed outside. This section takes about
+# ten minutes, which are not counted above.
 #
 # ### Exercise 60.2 · One average for all parts
 # `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
 # Afterwards the gradients must be those of a single batch with all the images, averaged over the
 # ranks, and there must have been only **one** round of communication. The gradients are empty
-# beforehand. 5 to 8 lines. *(beginner)*
+# beforehand, and the weights, `batches` and the images stay as they are. 5 to 8 lines.
+# *(beginner)*
+#
+# For example, the mean losses of three parts have the gradients 1, 2 and 6 on rank 0, and 4, 4 and
+# 7 on rank 1. A single batch with all images has the gradient 3 on rank 0 and 5 on rank 1, so both
+# ranks have 4 in the end.
 #
 # When the check passes, remove your `no_sync` and run the check again. It tells you how often the
 # ranks communicate without it.
@@ -253,7 +255,7 @@ check("60.2", accumulate)
 # With n parameters and ring algorithms:
 #
 # - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
-# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the [forward pass](../labs/GLOSSARY.md#forward-pass), another one for the backward
+# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the forward pass, another one for the backward
 #   pass, and a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the gradients, which is n (p − 1) / p numbers three times. (An
 #   allreduce is a reduce-scatter and an allgather, so it counts twice.)
 #
@@ -294,15 +296,15 @@ check("60.3", bytes_held, numbers_sent)
 
 # %% [markdown]
 # ### Predict
-# Consider a model with 7 billion parameters on 64 GPUs. How many gigabytes does each GPU keep in
-# stage 0, and how many in stage 3?
+# Consider a model with 30 billion parameters on 48 GPUs. How many gigabytes does each GPU keep in
+# stage 1, and how many in stage 3?
 
 # %%
-predict("60.3", gigabytes_stage_0=..., gigabytes_stage_3=...)
+predict("60.3", gigabytes_stage_1=..., gigabytes_stage_3=...)
 
 # %%
-gigabytes = {stage: bytes_held(stage, 7e9, 64) / 1e9 for stage in range(4)}
-predict.right("60.3", gigabytes_stage_0=gigabytes[0], gigabytes_stage_3=gigabytes[3])
+gigabytes = {stage: bytes_held(stage, 30e9, 48) / 1e9 for stage in range(4)}
+predict.right("60.3", gigabytes_stage_1=gigabytes[1], gigabytes_stage_3=gigabytes[3])
 
 
 # %%
@@ -317,7 +319,7 @@ def draw_memory(billions, gpus):
     )
 
 
-plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 8, 64, 512))
+plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 5, 6, 8, 64, 512))
 
 # %% [markdown]
 # <details><summary>In which stage do 13 billion parameters fit into 80 GB?</summary>
@@ -340,11 +342,13 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 6, 
 # parameters are freed. (In [lab 69](69_fsdp_from_inside.ipynb) you write this yourself.)
 #
 # ### Measure
-# A network trains on two ranks for three steps in each of four ways. The table has two pairs of
-# columns, each with the value of your formula on the right: the bytes that a rank keeps for each
-# parameter after the last step, and how many numbers it sends in a step, as a multiple of n. They
-# are not timed but computed from this rank's tensors and the lengths of the [collectives](../labs/GLOSSARY.md#collective)' arrays,
-# assuming that rings send them. This takes about 15 s.
+# A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
+# a rank keeps for each parameter after the last step, and how many numbers a rank sends in a step,
+# as a multiple of n. The value of your formula is to the right of each.
+#
+# None of these values is timed. The bytes are those of the tensors on the rank that keeps most. The
+# numbers sent follow from the lengths of the arrays in rank 0's [collectives](../labs/GLOSSARY.md#collective), assuming that rings
+# send them. This takes about 15 s.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -357,20 +361,16 @@ for way, stage in stage_of.items():
         for result in results
     )
     sent = results[0][way]["sent"]
-    record.add(
-        "sharded", ranks=ranks, way=way, bytes=most, sent=sent, loss=results[0][way]["losses"][-1]
-    )
-    row = {
-        "way": way,
-        "bytes a parameter": most / n,
-        "by your formula": bytes_held(stage, 1, ranks),
-    }
+    loss = results[0][way]["losses"][-1]
+    record.add("sharded", ranks=ranks, way=way, bytes=most, sent=sent, loss=loss)
     rows.append(
-        row
-        | {
+        {
+            "way": way,
+            "bytes a parameter": most / n,
+            "by your formula": bytes_held(stage, 1, ranks),
             "sent, of n": sent / n,
             "sent, by formula": numbers_sent(stage, 1, ranks),
-            "loss": results[0][way]["losses"][-1],
+            "loss": loss,
         }
     )
 print(pandas.DataFrame(rows).set_index("way").round(3).to_string())
@@ -383,8 +383,8 @@ for way in stage_of:
 # formulas. Two rows need an explanation:
 #
 # - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
-#   after the step, and the bytes are counted then. During the forward and backward pass they are
-#   whole on each rank, which saves the second allgather.
+#   in the backward pass, and the bytes are counted after the step. From the forward pass until
+#   then they are whole on each rank, which saves the second allgather.
 # - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
 #   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
 #   parameters to all ranks (the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines). It also assigns
@@ -472,6 +472,14 @@ for name in workloads.chosen(workload):
 # should be hidden behind the backward pass, and yours should come close to it. FSDP sends 1.5 times
 # as much as DDP, and here it saves memory that these two networks do not need. With a single GPU
 # nothing is sent, and the differences are the overheads of the methods.
+#
+# ## Going further (optional): ranks without a launcher
+# This part takes one minute, which is not counted above. Without a launcher, a program can start
+# its own ranks on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts
+# four new Python processes, and process *i* calls `work(i, data)`. It sets none of the variables
+# above, so `work` has to give its rank and the meeting point to `init_process_group` itself. The
+# processes share no variables, except for tensors that are passed as arguments or through a queue.
+# These are moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. The paper about DDP, with buckets, hooks and measurements.

@@ -32,7 +32,8 @@ WRONG = [
         "    work = [dist.all_reduce(part, async_op=True) for part in"
         " flat.split([weights.grad.numel() for weights in bucket])]",
         "    flat, work = started\n    for part in work:\n        part.wait()\n"], "one for each bucket"),
-    Wrong("60.1", "finish does not wait", "    work.wait()\n", "", "gradient"),
+    Wrong("60.1", "only rank 0 waits", "    work.wait()\n", "    if dist.get_rank() == 0:\n        work.wait()\n",
+          "where another rank comes late"),
     Wrong("60.1", "nothing is written back", "        weights.grad.copy_(part.view_as(weights.grad))",
           "        part.view_as(weights.grad)", "the rank's own gradient"),
     Wrong("60.1", "begun only at the end",
@@ -42,18 +43,16 @@ WRONG = [
           "allreduces launched by"),
     Wrong("60.1", "the first tensor for all", "for weights, part in zip(bucket, parts, strict=True)",
           "for weights, part in zip(bucket[:1], parts[:1], strict=True)", "gradient of parameter"),
-    Wrong("60.2", "takes the last batch out of the caller's list",
-          ["    with model.no_sync():\n        for inputs, labels in batches[:-1]:\n"
-           "            (cross_entropy(model(inputs), labels) / len(batches)).backward()\n", _LAST],
-          ["    count = len(batches)\n    last = batches.pop()\n    with model.no_sync():\n"
-           "        for inputs, labels in batches:\n"
-           "            (cross_entropy(model(inputs), labels) / count).backward()\n",
-           _LAST.replace("batches[-1]", "last").replace("len(batches)", "count")],
-          "it belongs to the caller"),
+    Wrong("60.2", "the caller's list reversed in place", [_WHOLE, "batches[:-1]", "batches[-1]"], [
+          "    batches.reverse()\n" + _WHOLE, "batches[1:]", "batches[0]"], "changes the list of batches"),
+    Wrong("60.2", "an optimizer's step", _WHOLE, _WHOLE + """
+    torch.optim.SGD(model.parameters(), lr=0.1).step()""", "changes a weight"),
+    Wrong("60.2", "parts of 8 images each", _WHOLE, _WHOLE.replace("labels) /", 'labels, reduction="sum") / 8 /'),
+          "gradient of parameter"),
     Wrong("60.2", "an exchange for each part", "    with model.no_sync():\n", "    if True:\n", "allreduces: expected 1"),
     Wrong("60.2", "no exchange at all", _LAST,
           "    with model.no_sync():\n        inputs, labels = batches[-1]\n"
-          "        (cross_entropy(model(inputs), labels) / len(batches)).backward()", "allreduces: expected 1"),
+          "        (cross_entropy(model(inputs), labels) / len(batches)).backward()", "belongs outside no_sync"),
     Wrong("60.2", "the sum of means",
           ["(cross_entropy(model(inputs), labels) / len(batches)).backward()\n    inputs",
                                       _LAST],
@@ -67,10 +66,6 @@ WRONG = [
           """    losses = [cross_entropy(model(inputs), labels) for inputs, labels in batches]
     (sum(losses) / len(losses)).backward()""", "backward passes"),
     Wrong("60.2", "only the last part", "for inputs, labels in batches[:-1]:", "for inputs, labels in []:",
-          "images of each forward pass"),
-    Wrong("60.2", "the net inside",
-          "        for inputs, labels in batches[:-1]:\n            (cross_entropy(model(",
-          "        for inputs, labels in batches:\n            (cross_entropy(model(",
           "images of each forward pass"),
     Wrong("60.3", "everything is dealt out", "8 * n / (ranks if stage >= 1 else 1)", "8 * n / ranks",
           "bytes on a rank"),
@@ -89,6 +84,11 @@ WRONG = [
     Wrong("60.3", "three times from stage 2", "times = 3 if stage == 3 else 2",
           "times = 3 if stage >= 2 else 2",
           "numbers sent"),
+    Wrong("60.3", "whole shares, rounded up", "averages = 8 * n / (ranks if stage >= 1 else 1)",
+          "averages = 8 * -(-n // (ranks if stage >= 1 else 1))", "bytes on a rank"),
+    Wrong("60.3", "whole parts are sent", "return times * n * (ranks - 1) / ranks",
+          "return times * (ranks - 1) * -(-n // ranks)", "is rounded up"),
+    Wrong("60.3", "bytes for numbers", "return times * n *", "return 4 * times * n *", "are bytes, not"),
 ]
 
 RIGHT = [
@@ -107,18 +107,16 @@ RIGHT = [
         with nullcontext() if place == len(batches) - 1 else model.no_sync():
             loss = cross_entropy(model(inputs), labels) / len(batches)
             loss.backward()"""),
+    Right("60.2", "only the forward pass inside", _WHOLE, """\
+    for inputs, labels in batches[:-1]:
+        with model.no_sync():
+            loss = cross_entropy(model(inputs), labels) / len(batches)
+        loss.backward()
+""" + _LAST),
     Right("60.2", "require_backward_grad_sync", _WHOLE, """\
     for place, (inputs, labels) in enumerate(batches, 1):
         model.require_backward_grad_sync = place == len(batches)
         (cross_entropy(model(inputs), labels) / len(batches)).backward()"""),
-    Right("60.3", "whole shares, rounded up", [
-        "averages = 8 * n / (ranks if stage >= 1 else 1)",
-        "gradients = 4 * n / (ranks if stage >= 2 else 1)",
-        "parameters = 4 * n / (ranks if stage >= 3 else 1)",
-        "return times * n * (ranks - 1) / ranks"], [
-        "share = -(-n // ranks)\n    averages = 8 * (share if stage >= 1 else n)",
-        "gradients = 4 * (share if stage >= 2 else n)", "parameters = 4 * (share if stage >= 3 else n)",
-        "return times * -(-n // ranks) * (ranks - 1)"]),
     Right("60.3", "NumPy, a table", [
         "return parameters + gradients + averages", "times = 3 if stage == 3 else 2"], [
         "return np.sum([parameters, gradients, averages])", "times = [2, 2, 2, 3][stage]"]),

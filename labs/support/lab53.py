@@ -11,6 +11,7 @@ from time import perf_counter, sleep
 from typing import NamedTuple
 
 import numpy as np
+import pandas
 from labkit import check, data, expect, nets, plots, profiling
 
 MEAN = 0.020  # seconds of a step on one rank
@@ -49,7 +50,7 @@ LOOKS = {
 def slowest_of_many(expected_slowest):
     """The expected slowest of p, from the times of one rank, by the chances above."""
     random = np.random.default_rng(1)
-    for samples in ([10, 20], [3, 1, 2], [6, 5, 4, 3, 2, 1], random.exponential(size=500)):
+    for samples in ([10, 20], [3, 1, 3, 2], [6, 5, 4, 3, 2, 1], random.exponential(size=500)):
         samples = np.array(samples, float)
         for size in (1, 2, 5, 64):
             before = samples.copy()
@@ -83,28 +84,35 @@ def parts_of_a_step(parts):
         expect(part in got, f"The dict has no {part!r}.")
         expect.close(got[part], seconds, f"Step made up: seconds of {part}", slips=whole.get(part))
     expect.unchanged(made_up, given, "The list of spans")
-    alone = [(0, "input", 0, 0.5), (0, "compute", 0.5, 2), (0, "exchange", 2, 3)]
-    got = parts([*alone, (0, "send", 2, 2.25)], 1)
-    for part, seconds in {"input": [0.5], "compute": [1.5], "send": [0.25], "wait": [0.75]}.items():
-        expect.close(got[part], seconds, f"Step of one rank: seconds of {part}")
+    # Compute has two spans, and rank 1 has none.
+    alone = [(0, "input", 0, 0.3), (0, "compute", 1, 2), (0, "send", 2, 2.2)]
+    got = parts([*alone, (0, "compute", 0.3, 1), (0, "exchange", 2, 3)], 2)
+    for part, seconds in {"input": 0.3, "compute": 1.7, "send": 0.2, "wait": 0.8}.items():
+        expect.close(got[part], [seconds, 0], f"Only rank 0 of 2 has spans: seconds of {part}")
 
 
 @check.exercise("53.3")
 def culprits_of_cases(find, hunt):
-    """Rank and cause in 40 cases; each has one very bad step, and one rank that reads for long."""
-    for each in cases(range(8)):
+    """Rank and cause in 30 cases; each has one very bad step, and one rank that reads for long."""
+    for each in cases(range(6)):
         with check.case(each.name):
             want = _in_words((each.rank, each.cause))
             answer = _in_words(hunt(each.steps, each.images))
             expect.equal(answer, want, "rank and cause", because=WHY[each.cause])
     for what, (steps, want, why) in by_hand().items():
         given = copy.deepcopy(steps)
-        expect.equal(_in_words(find(given, np.full(4, 24))), want, what, because=why)
+        answer = _in_words(find(given, np.array([24, 26 if "26 images" in what else 24, 24, 24])))
+        if answer == "no rank, jitter":
+            why = "rank 1 waits least in more than half of the steps"
+        expect.equal(answer, want, what, because=why)
         expect.unchanged(steps, given, "The list of steps")
 
 
 def by_hand() -> dict[str, tuple]:
-    """What rank 1 of 4 does -> steps in seconds, the answer in words, and why."""
+    """What rank 1 of 4 does -> steps in seconds, the answer in words, and why.
+
+    Each rank has 24 images; rank 1 has 26 where what it does says so.
+    """
 
     def step(late: int, **others) -> dict[str, np.ndarray]:
         parts = {"input": [10] * 4, "compute": [24] * 4, "send": [8] * 4, "wait": [9.0] * 4}
@@ -113,11 +121,11 @@ def by_hand() -> dict[str, tuple]:
         return seconds
 
     slower = step(1, compute=[24, 27, 24, 24])
-    once = step(1, input=[10, 90, 10, 10], compute=[24, 27, 24, 24])
+    once = step(0, input=[10, 90, 10, 10], compute=[24, 27, 24, 24])
     return {
         "Ranks 0 and 1 in turns": (
             [step(late) for late in (0, 1) * 4],
-            "nobody, jitter",
+            "no rank, jitter",
             "half of the steps are not most",
         ),
         "Rank 1 waits least in 5 of 8 steps, and reads 4 s longer": (
@@ -125,31 +133,36 @@ def by_hand() -> dict[str, tuple]:
             "rank 1, slow disk",
             "5 of 8 steps are more than half",
         ),
-        "Rank 1 reads 80 s longer in one of 8 steps, and computes 3 s longer in all": (
+        "Rank 1 reads 80 s longer in 1 step, waits least in 7 others, and computes 3 s longer": (
             [slower] * 4 + [once] + [slower] * 3,
             "rank 1, slow disk",
-            "the mean over all steps decides: 10 s of input, 3 s of compute",
+            "the mean over all steps decides: 10 s more of input, 3 s more of compute",
         ),
-        "Rank 1 reads 12 s, the others 10, and computes 28 s, the others 24": (
-            [step(1, input=[10, 12, 10, 10], compute=[24, 28, 24, 24])] * 4,
+        "Rank 1 reads 12 s, the others 10, and computes 26.8 s, the others 24": (
+            [step(1, input=[10, 12, 10, 10], compute=[24, 26.8, 24, 24])] * 4,
             "rank 1, slow core",
-            "4 s more than 24 is further above than 2 s more than 10",
+            "2.8 s more than 24 is further above than 2 s more than 10",
         ),
-        "Rank 1 reads 1 s longer and computes 28 s, the others 24, 24 and 60": (
-            [step(1, input=[10, 11, 10, 10], compute=[24, 28, 24, 60])] * 4,
+        "Rank 1 reads 12.5 s, the others 6, 10, 10, and computes 28 s, the others 24, 24, 100": (
+            [step(1, input=[6, 12.5, 10, 10], compute=[24, 28, 24, 100])] * 4,
             "rank 1, slow core",
-            "lab53.above compares with the median of the others, not with their mean",
+            "lab53.above compares with the median of the others, and the tenth is of a median, too",
+        ),
+        "Rank 1 reads 2 s, the others 10, and computes 26 images in 28.4 s, the others 24 in 24": (
+            [step(1, input=[10, 2, 10, 10], compute=[24, 28.4, 24, 24])] * 3,
+            "rank 1, imbalance",
+            "it reads less than the others, and needs 9 % more for each image, less than a tenth",
         ),
     }
 
 
 def _in_words(answer):
-    """A hunter's answer, such as "rank 5, slow disk", or "nobody, jitter"."""
+    """A hunter's answer, such as "rank 5, slow disk", or "no rank, jitter"."""
     expect(np.shape(answer) == (2,), f"return two things, rank and cause; this is {answer!r}.")
     rank, cause = answer
     number = rank is None or isinstance(rank, int | np.integer)
     expect(number, f"The rank is a number or None; this is {rank!r}.")
-    return f"{'nobody' if rank is None else f'rank {rank}'}, {cause}"
+    return f"{'no rank' if rank is None else f'rank {rank}'}, {cause}"
 
 
 def draw(kind: str, steps: int, ranks: int, seed: int = 0) -> np.ndarray:
@@ -324,6 +337,17 @@ def above(values: Sequence[float], rank: int) -> float:
     """How far a rank's value is above the median of all other ranks' values."""
     values = np.asarray(values, float)
     return float(values[rank] - np.median(np.delete(values, rank)))
+
+
+def table(rows: Sequence[tuple]) -> str:
+    """In ms. rows: (kind of times, ranks, predicted seconds, seconds of each step)."""
+    shown = [
+        (kind, size, predicted, seconds.mean(), seconds.std() / len(seconds) ** 0.5)
+        for kind, size, predicted, seconds in rows
+    ]
+    frame = pandas.DataFrame(shown, columns=["times", "ranks", "predicted", "mean step", "+-"])
+    frame[["predicted", "mean step", "+-"]] *= 1e3
+    return frame.round(1).to_string(index=False)
 
 
 @plots.styled

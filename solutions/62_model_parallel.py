@@ -5,8 +5,7 @@
 # the memory of one device, this is impossible, and the model itself has to be partitioned. The
 # simplest partition cuts the network between its layers into **stages**, one for each rank. The
 # activations then travel from stage to stage in the forward pass, and their gradients travel back.
-# This solves the memory problem, but it creates another one: while one rank computes, the others
-# wait.
+# This solves the memory problem, and we will measure how it changes the time of a step.
 #
 # In this lab we partition a network into stages, write its forward and backward pass across the
 # ranks, show that it learns exactly as before, and measure how much memory each rank saves and how
@@ -16,12 +15,12 @@
 # gradients back between ranks, (3) show that the network learns exactly as before, and (4) say how
 # much memory this saves, and which ranks are idle when.
 #
-# ![Three ranks in a row over time: rank 0 computes its forward pass, then rank 1, then rank 2, then the backward passes in reverse order; at each moment only one rank computes](62_stages.svg)
+# ![Three ranks with the stages of a network of five blocks: two blocks, one block, two blocks; solid arrows with activations lead from each rank to the next, and dashed arrows with gradients lead back](62_stages.svg)
 #
-# *A training step on three stages. Activations travel down, gradients travel back up, and at each
-# moment only one rank computes.*
+# *A network of five blocks in three stages. Activations (solid) travel to the next rank, and their
+# gradients (dashed) travel back.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 55 · Level: intermediate · Before: 02, 20, 30
+# Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 02, 20, 30
 
 # %%
 import itertools
@@ -38,8 +37,8 @@ ranks = launch.ranks_here(4)
 
 # %% tags=["parameters"]
 width = 512  # input and output features of the inner blocks
-depth = 10  # blocks of the net, of which two are small: the first and the last
-images = 256  # pictures in a step
+depth = 10  # blocks of the network, of which two are small: the first and the last
+images = 256  # images in a step
 repeat = 10  # timed steps
 patience = 20  # seconds after which a check calls a program stuck
 
@@ -50,11 +49,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # is *model parallelism*.
 #
 # The simplest way is to partition between layers. Our network is a list of **blocks**, each of
-# which is a layer and its ReLU. The blocks of one rank are its **stage**. Here are five blocks in
-# three stages:
-#
-#     images → [block 0, block 1] → [block 2] → [block 3, block 4] → loss
-#                    rank 0           rank 1          rank 2
+# which is a layer and its ReLU (the last block has no ReLU). The blocks of one rank are its
+# **stage**. The figure above shows five blocks in three stages.
 #
 # Blocks have different costs, which can be time or bytes. We count the bytes of parameters,
 # gradients and optimizer state, but not those of activations, which are smaller here. Every rank
@@ -62,8 +58,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # possible.
 #
 # A partition is written as a list of stage boundaries, called **edges** in the code: stage s has
-# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. In the partition above, the
-# edges are `[0, 2, 3, 5]`.
+# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. In the figure, the edges are
+# `[0, 2, 3, 5]`.
 #
 # **An example.** Three blocks with the costs 1, 1, 4 form two stages in two ways. With `[0, 1, 3]`
 # the stages cost 1 and 5, and with `[0, 2, 3]` they cost 2 and 4. The second partition is better,
@@ -121,15 +117,15 @@ check("62.1", cut)
 # first be detached from it: `tensor.detach()`. Don't convert tensors to NumPy arrays, because
 # section 4 runs your functions on GPUs if each rank has its own.
 #
-# One thing is new. PyTorch records a computation only inside one process, so a tensor that arrives
-# in a message has no history. But the previous rank needs the gradient **of the tensor that entered
-# the stage**. PyTorch computes it only if you call `tensor.requires_grad_()` *after* the tensor was
-# filled. After the backward pass the gradient is in `tensor.grad`.
+# PyTorch records a computation only inside one process, so a tensor that arrives in a message has
+# no *history*, which is the record of how it was computed. But the previous rank needs the gradient
+# **of the tensor that entered the stage**. PyTorch computes this gradient if you call
+# `tensor.requires_grad_()` *after* `Recv` has filled the tensor and *before* the stage computes
+# with it. After the backward pass the gradient is in `tensor.grad`.
 #
 # The next cell shows this without messages. Inside one process, it cuts a network between its two
-# blocks by copying the activations without their history. Then it calls `loss.backward()`, and
-# prints the gradient of the first block's weights. Before you run the cell: will this gradient be
-# right, zero or missing?
+# blocks by copying the activations. Then it calls `loss.backward()`, and prints the gradient of the
+# first block's weights. Before you run the cell: will this gradient be right, zero or missing?
 
 
 # %%
@@ -146,7 +142,7 @@ def cut_in_one_process():
     leaving = first(pictures)
     entering = leaving.detach().clone()  # as if it had arrived in a message
     entering.requires_grad_()
-    functional.cross_entropy(second(entering), labels).backward()  # ends at `entering`
+    functional.cross_entropy(second(entering), labels).backward()
     print("gradient of the first block after loss.backward():", weights.grad)
     leaving.backward(entering.grad)  # continues from there
     same = torch.allclose(weights.grad, whole)
@@ -157,13 +153,13 @@ cut_in_one_process()
 
 # %% [markdown]
 # The first line prints `None`, so the gradient is missing: `loss.backward()` ends at the copy,
-# because nothing is known of what lies before it. The gradient of the copy is all that the first
-# half needs in order to continue, as the second line shows. Across ranks, this gradient will be a
-# message.
+# because the copy has no history that leads to the first block. The first half only needs the
+# gradient of the copy in order to continue, as the second line shows. Across ranks, this gradient
+# will be a message.
 #
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
-# `stage(tensor)` computes the stage. `stage[0][0]` is the layer of its first block, and its
+# `stage(tensor)` computes the stage; compute it once. `stage[0][0]` is the layer of its first block, and its
 # `in_features` is the number of input features for each image. Therefore
 # `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
 # device of the images. About 7 lines. *(intermediate)*
@@ -207,7 +203,7 @@ check("62.2", forward)
 # The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and the
 # gradient of the tensor that entered its stage: `entering.grad`. This gradient is sent to the
 # previous rank, where it is the gradient of the tensor that *left* that stage, and
-# `leaving.backward(gradient)` continues from it.
+# `leaving.backward(gradient)` continues from it, as it did in the cell of section 2.
 #
 # ### Exercise 62.3 · One stage back
 # `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every
@@ -264,8 +260,8 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 # %% [markdown]
 # ### Measure
 # `study` runs training steps with Adam on one rank, on two and on four. It returns the bytes that
-# each rank has afterwards, the time of a step, the loss, and the times at which each rank computed.
-# This takes about 20 s.
+# each rank has afterwards, the time of a step, the losses of the first and of the last step, and
+# the times at which each rank computed. On two CPU cores this took 5 s.
 #
 # If each rank has its own GPU, `launch.on_devices` runs the same functions there, and
 # [NCCL](@nccl), NVIDIA's library for messages between GPUs, sends the tensors. Otherwise tensors
@@ -275,32 +271,33 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 # %%
 @launch.on_devices()
 def study(comm):
-    """Bytes held, the Measurement of a step, the loss after these, spans of one step, and the
-    device, on every rank."""
+    """Bytes held, the Measurement of a step, the first and the last loss, spans of one step, and
+    the device, on every rank."""
     widths = [64] + [width] * (depth - 1) + [10]
     blocks = nets.torch_blocks(widths)
     costs = [block[0].weight.numel() for block in blocks]
     edges = cut(costs, comm.size)
     device = world.device()
     stage = torch.nn.Sequential(*blocks[edges[comm.rank] : edges[comm.rank + 1]]).to(device)
-    optimizer = torch.optim.Adam(stage.parameters())
+    optimizer = torch.optim.Adam(stage.parameters(), lr=1e-4)
     pictures = torch.rand(images, 64, generator=torch.Generator().manual_seed(0)).to(device)
     labels = torch.arange(images, device=device) % 10
 
-    def step(stage_or_watched):
+    def step():
         optimizer.zero_grad()
-        entering, leaving = forward(comm, stage_or_watched, pictures)
+        entering, leaving = forward(comm, stage, pictures)
         last = comm.rank == comm.size - 1
         loss = functional.cross_entropy(leaving, labels) if last else None
         backward(comm, entering, leaving, loss)
         optimizer.step()
         return loss.item() if last else None
 
-    measured = timing.measure(lambda: step(stage), repeat=repeat, comm=comm, device=device)
-    loss = step(stage)  # after as many steps for every number of ranks
+    first = step()
+    measured = timing.measure(step, repeat=repeat, comm=comm, device=device)
+    losses = first, step()  # with as many steps between them for every number of ranks
     spans = lab62.busy_spans(comm, stage, step)
     held = lab62.held(stage, optimizer)
-    return held, measured, comm.bcast(loss, root=comm.size - 1), spans, device
+    return held, measured, comm.bcast(losses, root=comm.size - 1), spans, device
 
 
 # %%
@@ -309,7 +306,7 @@ studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
 rows = []
 for size, results in studies.items():
     most = max(held for held, *_ in results)
-    _, step, loss, _, device = results[0]
+    _, step, (first, loss), _, device = results[0]
     record.add("model parallel", seconds=step, ranks=size, bytes=most, loss=loss, trained_on=device)
     rows.append(
         {
@@ -317,14 +314,17 @@ for size, results in studies.items():
             "device of rank 0": device,
             "most MB on a rank": most / 1e6,
             "ms a step": 1e3 * step.median,
-            "loss": loss,
+            "first loss": first,
+            "last loss": loss,
         }
     )
     print(f"{size} ranks: {step}")
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
 # %% [markdown]
-# In the table, compare the losses in the last column, and the bytes of the first and the last row.
+# The loss falls, and in each of its two columns it should be the same for any number of ranks.
+# Therefore the network learns as before.
+#
 # The next cell looks at the last run rank by rank. Its plot shows when each rank computed.
 
 # %%
@@ -345,19 +345,17 @@ predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** After these steps the loss should be the same for any number of ranks, so the
-# network learns as before.
-#
-# Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot be halved. A
+# **Explain.** Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot be halved. A
 # parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so a block of
 # 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two blocks and the small first block,
 # which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do not
 # fit into one device**.
 #
-# It does not make training faster. A stage cannot begin before the previous one has finished, so
-# the colored spans in the plot never overlap in time, and a rank computes for about a quarter of
-# the step. The four spans one after another take about as long as one rank needs for the whole
-# network, so the step is not shorter.
+# It does not make training faster. In the forward pass a stage needs the result of the previous
+# one, and in the backward pass the gradient of the next one, so the colored spans in the plot never
+# overlap in time. On average, each of four ranks computes for at most a quarter of the step. All
+# spans together take about as long as one rank needs for the whole network, so the step is not
+# shorter.
 #
 # <details><summary>My step is shorter, or longer, on several ranks. Why?</summary>
 #
@@ -373,21 +371,20 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # with the next ones. This is pipeline parallelism (lab 63).
 # </details>
 #
-# <details><summary>What if all devices belong to one process?</summary>
-#
-# Then, for example with the GPUs of one node, you don't need to write messages. The program says
-# where each part is computed, and the framework copies the tensors: `block.to("cuda:1")` and
-# `values.to("cuda:1")` in PyTorch, `tf.device` in TensorFlow (lab 61). The GPUs of other nodes
-# belong to other processes, and then you have to send, as you did here. (TensorFlow can also
-# connect to servers on other nodes.)
-# </details>
-#
 # ### What you take away
 # - Model parallelism partitions the network. Activations are sent forward, and their gradients are
 #   sent back.
 # - Each rank has about 1/p of the parameters, gradients and optimizer state.
 # - Unless you do more, only one rank computes at a time, so p ranks are hardly faster than
 #   one. Lab 63 fills the idle time.
+#
+# ## Going further (optional): all devices in one process (1 minute)
+# If all devices belong to one process, for example the GPUs of one node, you don't need to write
+# messages. The program says where each part is computed, and the framework copies the tensors, with
+# `block.to("cuda:1")` and `values.to("cuda:1")` in PyTorch or `tf.device` in TensorFlow (lab 61).
+#
+# The GPUs of other nodes usually belong to other processes, and then you have to send, as you did
+# here. (TensorFlow can also connect to servers on other nodes.)
 #
 # ### Further reading
 # - [@krizhevsky2012] AlexNet was split over two GPUs because it did not fit into one.

@@ -61,15 +61,24 @@ def _pair(passed: object) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def try_forward(comm, forward: Callable) -> dict:
-    """This rank's output, whether gradients can reach what entered, and the names of its calls."""
+    """This rank's output, whether gradients can reach what entered, how often the stage was
+    computed, and the names of its calls."""
     images, _ = _batch()
+    stage = _stage(comm)
+    computed: list[int] = []
+    stage[0].register_forward_hook(lambda *_: computed.append(1))
     log = CallLog(comm)
-    entering, leaving = _pair(forward(log, _stage(comm), images))
+    entering, leaving = _pair(forward(log, stage, images))
+    log.expect_waited()
+    joined = leaving.grad_fn is not None
+    leaf = entering.requires_grad and entering.is_leaf
     return {
         "output": leaving.detach().numpy(),
-        "entering": tuple(entering.shape),
-        "reachable": bool(entering.requires_grad) and entering.is_leaf,
-        "joined": leaving.grad_fn is not None,
+        "reachable": leaf
+        and joined
+        and torch.autograd.grad(leaving.sum(), entering, allow_unused=True)[0] is not None,
+        "joined": joined,
+        "computed": len(computed),
         "calls": list(log.calls),
     }
 
@@ -83,6 +92,7 @@ def try_backward(comm, forward: Callable, backward: Callable) -> dict:
     last = comm.rank == comm.size - 1
     loss = functional.cross_entropy(leaving, labels) if last else None
     backward(log, entering, leaving, loss)
+    log.expect_waited()
     gradients: list[Sequence[np.ndarray] | None] = []
     for block in stage:
         missing = any(weights.grad is None for weights in block.parameters())
@@ -92,10 +102,13 @@ def try_backward(comm, forward: Callable, backward: Callable) -> dict:
     return {"gradients": gradients, "calls": list(log.calls)}
 
 
-def messages(calls):
-    """How many messages of arrays were sent and received, whether one waited for them at once or
-    later."""
-    return [calls.count("Send") + calls.count("Isend"), calls.count("Recv") + calls.count("Irecv")]
+def expect_messages(calls, sends: bool, receives: bool, where: str) -> None:
+    """Fail unless this many arrays were sent and received, by calls that wait or by requests."""
+    names = [name.removeprefix("I").capitalize() for name in calls if name not in ("send", "recv")]
+    found = [names.count("Send"), names.count("Recv")]
+    asked = f"{counted(int(sends), 'Send')} and {counted(int(receives), 'Recv')}"
+    told = f"expected {asked}, found {found[0]} and {found[1]}. Which ranks send, which receive?"
+    expect(found == [sends, receives], f"{where}: {told}")
 
 
 @check.exercise("62.1")
@@ -117,9 +130,8 @@ def best_cut(cut):
         edges = list(cut(given, stages))
         expect.unchanged(costs, given, "The list of costs")
         what = f"Blocks that cost {costs}, stages: {stages}; edges {edges}"
-        expect(
-            len(edges) == stages + 1, f"{what}. There are {stages + 1} edges, one more than stages."
-        )
+        wanted = f"{counted(stages, 'stage')} need {stages + 1} edges, and here are {len(edges)}"
+        expect(len(edges) == stages + 1, f"{what}. {wanted}: from 0 to the number of blocks.")
         expect(
             edges[0] == 0 and edges[-1] == len(costs),
             f"{what}. They begin at 0 and end at {len(costs)}.",
@@ -152,16 +164,21 @@ def answer_of_one_process(forward, patience, ranks):
                 "send" not in got["calls"],
                 f"{where}: `send` packs any object. `Send` carries the array itself.",
             )
-            wanted = [int(rank < size - 1), int(rank > 0)]
-            expect.equal(messages(got["calls"]), wanted, f"{where}: calls of Send, Recv")
+            expect_messages(got["calls"], rank < size - 1, rank > 0, where)
             expect(
                 got["joined"],
-                f"{where}: what leaves has no history, so no gradient can come back through it.",
+                f"{where}: what leaves, the second tensor that is returned, has no history, so no"
+                " gradient can come back through it.",
             )
+            times = (
+                f"the stage is computed {counted(got['computed'], 'time')}, where once is enough"
+            )
+            expect(got["computed"] == 1, f"{where}: {times}. Send what you return.")
             if rank > 0:
                 expect(
                     got["reachable"],
-                    f"{where}: what entered gets no gradient. Say `requires_grad_()` to it.",
+                    f"{where}: what entered gets no gradient. Call `requires_grad_()` after it was"
+                    " received and before the stage computes with it, and return this tensor.",
                 )
         expect.close(
             tried[-1]["output"],
@@ -195,11 +212,8 @@ def gradients_of_one_process(backward, forward, patience, ranks):
                     mine, theirs, f"{where}: the gradient of its {name}", rtol=1e-4, atol=1e-6
                 )
         for rank, got in enumerate(tried):
-            calls = (
-                f"{counted(size, 'rank')}, rank {rank}: calls of Send, Recv in the backward pass"
-            )
-            wanted = [int(rank > 0), int(rank < size - 1)]
-            expect.equal(messages(got["calls"]), wanted, calls)
+            where = f"{counted(size, 'rank')}, rank {rank}, backward pass"
+            expect_messages(got["calls"], rank > 0, rank < size - 1, where)
 
 
 # -- what a stage holds
@@ -220,54 +234,34 @@ def held(stage: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
 Span = tuple[str, float, float]  # what was computed, its begin and its end in seconds
 
 
-def busy_spans(
-    comm, stage: torch.nn.Module, step: Callable[[torch.nn.Module], object]
-) -> list[list[Span]]:
-    """Run `step(stage)` once, and note when this stage computed forward and backward.
+def busy_spans(comm, stage: torch.nn.Sequential, step: Callable[[], object]) -> list[list[Span]]:
+    """Run `step()` once, and note when this stage computed forward and backward.
 
-    step: calls the given module once in place of `stage`. Returns the spans of all ranks, in
-    seconds since the first rank began, on every rank. One machine's ranks share the clock.
+    step: computes the stage once. Returns the spans of all ranks, in seconds since the first rank
+    began, on every rank. One machine's ranks share the clock. On a GPU each note waits until the
+    device has done what was asked of it so far.
     """
-    watched = _Watched(stage)
+    device = str(next(stage.parameters()).device)
+    notes: list[float] = []  # begin and end of the forward pass, then of the backward pass
+
+    def note(*_) -> None:
+        timing.device_sync(device)
+        notes.append(perf_counter())
+
+    def leaves(_, __, leaving: torch.Tensor) -> None:
+        note()
+        leaving.register_hook(note)  # backward begins when the gradient of the output is there
+
+    stage[0].register_forward_pre_hook(note)
+    stage[-1].register_forward_hook(leaves)
+    # The last gradients of a stage are those of its first layer's parameters.
+    next(stage.parameters()).register_post_accumulate_grad_hook(note)
     comm.Barrier()
     begin = perf_counter()
-    step(watched)
+    step()
     first = min(comm.allgather(begin))
-    own = [(kind, start - first, end - first) for kind, start, end in watched.spans]
-    return comm.allgather(own)
-
-
-class _Watched(torch.nn.Module):
-    """A stage that notes when it computes. Backward begins when its output's gradient is there.
-
-    On a GPU each note waits until the device has done what was asked of it so far.
-    """
-
-    def __init__(self, stage: torch.nn.Module):
-        super().__init__()
-        self.stage = stage
-        self.device = str(next(stage.parameters()).device)
-        self.spans: list[Span] = []
-
-    def _now(self) -> float:
-        timing.device_sync(self.device)
-        return perf_counter()
-
-    def __getitem__(self, place: int) -> torch.nn.Module:
-        return self.stage[place]
-
-    def forward(self, entering: torch.Tensor) -> torch.Tensor:
-        begin = self._now()
-        leaving = self.stage(entering)
-        self.spans.append(("forward", begin, self._now()))
-        begun: list[float] = []
-        leaving.register_hook(lambda gradient: begun.append(self._now()))
-        # The last gradients of a stage are those of its first layer's parameters.
-        first = next(self.stage.parameters())
-        first.register_post_accumulate_grad_hook(
-            lambda weights: self.spans.append(("backward", begun[0], self._now()))
-        )
-        return leaving
+    times = [moment - first for moment in notes]
+    return comm.allgather([("forward", *times[:2]), ("backward", *times[2:])])
 
 
 @plots.styled

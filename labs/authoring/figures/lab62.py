@@ -4,26 +4,21 @@ from authoring.figures.canvas import Canvas
 
 
 def stages() -> Canvas:
-    """Forward and backward pass on three stages: one rank computes at a time."""
-    canvas = Canvas(33)
-    left, width = 16, 8
-    forward = [(left + width * rank, left + width * (rank + 1)) for rank in range(3)]
-    back_begin = left + 3 * width
-    for rank in range(3):
-        y = 25 - 8.5 * rank
-        begin = back_begin + 2 * width * (2 - rank)
-        spans = [
-            (*forward[rank], "forward", "light"),
-            (begin, begin + 2 * width, "backward", "middle"),
-        ]
-        canvas.line([(left, y + 2.1), (92, y + 2.1)], width=0.5)
-        canvas.lane(y, f"rank {rank}", spans, left=15)
-        if rank:
-            x = forward[rank][0]
-            canvas.arrow((x, y + 8.5), (x, y + 4.2), dashed=True, width=1.2)
-            canvas.arrow((begin + 2 * width, y + 4.2), (begin + 2 * width, y + 8.5), width=1.2)
-    canvas.text((33.5, 22.6), "activations", size=9, align="left")
-    canvas.text((73, 22.6), "gradients", size=9, align="left")
-    canvas.arrow((left, 2.5), (92, 2.5), width=1.2)
-    canvas.text((95.5, 2.5), "time", size=9)
+    """Three stages, the activations between them, and the gradients that travel back."""
+    canvas = Canvas(26)
+    blocks = iter(range(5))
+    for rank, count in enumerate((2, 1, 2)):
+        left, width = 9 + 30 * rank, 18
+        canvas.text((left + width / 2, 23.5), f"rank {rank}", bold=True)
+        canvas.group((left, 4), width, 17, f"stage {rank}")
+        for row in range(count):
+            y = (10.8, 4.8)[row] if count == 2 else 7.8
+            canvas.box((left + 2, y), width - 4, 5, f"block {next(blocks)}")
+        begin, end = left + width, left + width + 12
+        words = ("activations", "gradients") if rank < 2 else ("", "")
+        canvas.arrow((begin, 14), (end, 14), words[0], width=1.2)
+        canvas.arrow((end, 8), (begin, 8), words[1], shift=(0, -1.8), dashed=True, width=1.2)
+    canvas.arrow((2, 14), (9, 14), width=1.2)
+    canvas.text((3.8, 16.5), "images", size=9)
+    canvas.text((97, 16.5), "loss", size=9)
     return canvas

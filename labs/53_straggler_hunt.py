@@ -174,8 +174,8 @@ predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"
 
 # %% [markdown]
 # **Explain.** On 64 ranks, normal steps take about 20 + 2.34 · 5 = 31.7 ms, and heavy-tailed steps
-# about 10 ms longer, although both have the same mean and the same standard deviation. **The tail of
-# the distribution determines the result.**
+# about 10 ms longer, although both have the same mean and the same standard deviation. **The tail
+# of the distribution determines the result.**
 #
 # The two predicted curves cross at about 8 ranks. On fewer ranks, the prediction for heavy-tailed
 # steps is even slightly shorter, because most of these times are below the mean. **A few ranks do

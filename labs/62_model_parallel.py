@@ -156,8 +156,8 @@ cut_in_one_process()
 #
 # ### Exercise 62.2 · One stage forwards
 # Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
-# `stage(tensor)` computes the stage; compute it once. `stage[0][0]` is the layer of its first block, and its
-# `in_features` is the number of input features for each image. Therefore
+# `stage(tensor)` computes the stage; compute it once. `stage[0][0]` is the layer of its first
+# block, and its `in_features` is the number of input features for each image. Therefore
 # `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
 # device of the images. About 7 lines. *(intermediate)*
 #
@@ -322,11 +322,11 @@ predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot be halved. A
-# parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so a block of
-# 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two blocks and the small first block,
-# which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do not
-# fit into one device**.
+# **Explain.** Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot
+# be halved. A parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so
+# a block of 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two blocks and the small first
+# block, which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do
+# not fit into one device**.
 #
 # It does not make training faster. In the forward pass a stage needs the result of the previous
 # one, and in the backward pass the gradient of the next one, so the colored spans in the plot never

@@ -8,7 +8,8 @@
 # billion parameters then needs 112 GB on every GPU, and most GPUs have less memory.
 #
 # The ZeRO method (Zero Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP)
-# remove this redundancy. They shard the state among the ranks, at the price of more communication.
+# remove this redundancy. They shard the parameters, gradients and optimizer state: each rank keeps
+# only one part, its shard. The price is more communication.
 #
 # In this lab we build the core of DDP ourselves and compare its speed with PyTorch's. Then we
 # compute what the stages of ZeRO keep and send, compare these numbers with FSDP on real ranks, and
@@ -83,7 +84,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #
 # - `work = dist.all_reduce(tensor, async_op=True)` launches an allreduce that adds `tensor` over
 #   all ranks in place, and returns at once. The numbers may be used after `work.wait()`.
-# - `torch.cat([a.flatten(), b.flatten()])` is one flat tensor with the numbers of several tensors.
+# - `torch.cat([a.flatten(), b.flatten()])` is a new one-dimensional tensor with copies of the
+#   numbers of several tensors.
 # - `flat.split([3, 5])` divides it into parts of these lengths again, and `part.view_as(a)` has the
 #   shape of `a`.
 # - `dist.get_world_size()` is the number of ranks.
@@ -200,12 +202,13 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # the time of the computation. The rest of a step is the communication that the backward pass does
 # not hide, and the hooks and copies.
 #
-# One bucket per tensor takes longer, because each message has an overhead (lab 32). Do not compare a
-# row that is not steady, but run the cell again.
+# One bucket per tensor usually takes longer, because each message has an overhead (lab 32). Do not
+# compare a row that is not steady, but run the cell again.
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
-# `backward()` *adds* to `weights.grad`. However, DDP would average after every part.
+# `backward()` *adds* to `weights.grad`. However, DDP would average after every part,
+# which gives the same gradients but communicates each time.
 # `with model.no_sync():` switches this off for each part whose forward pass is inside. To enclose
 # only the backward pass is not enough. The last part is computed outside. This section takes about
 # ten minutes, which are not counted above.
@@ -286,8 +289,8 @@ check("60.2", accumulate)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The other two are similar, from stages 2
-# and 3 on.
+# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The gradients are divided from stage 2
+# on, and the parameters from stage 3 on.
 # </details>
 
 
@@ -359,8 +362,8 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 5, 
 # The loop makes each block a unit that is gathered on its own, so that only a few blocks are whole
 # at any time. The last call takes the parameters outside of the blocks, and coordinates the units.
 # From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
-# Before a block computes, its shards are gathered from all ranks, and afterwards the gathered
-# parameters are freed. (In lab 69 you write this yourself.)
+# Before a block computes, forward or backward, its shards are gathered from all ranks, and
+# afterwards the gathered parameters are freed. (In lab 69 you write this yourself.)
 #
 # ### Measure
 # A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
@@ -406,8 +409,8 @@ for way in stage_of:
 # - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
 #   in the backward pass, and the bytes are counted after the step. From the forward pass until
 #   then they are whole on each rank, which saves the second allgather.
-# - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. PyTorch's
-#   `ZeroRedundancyOptimizer` gives all sums to every rank, as DDP does, and then sends the new
+# - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. In
+#   PyTorch, DDP gives all sums to every rank, and `ZeroRedundancyOptimizer` then sends the new
 #   parameters to all ranks (the allreduce and the broadcasts in the last lines). It also assigns
 #   whole tensors to ranks, so one rank may keep slightly more than its share.
 #

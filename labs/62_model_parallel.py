@@ -2,8 +2,8 @@
 # <!-- Generated from solutions/62_model_parallel.py by `make labs`. Learners work on a copy in work/. -->
 # # 62 Model parallelism
 #
-# [Data parallelism](../labs/GLOSSARY.md#data-parallelism) needs a full copy of the model on every device. If the model does not fit into
-# the memory of one device, this is impossible, and the model itself has to be partitioned. The
+# Plain [data parallelism](../labs/GLOSSARY.md#data-parallelism) needs a full copy of the model on every device. If the model does not fit
+# into the memory of one device, this is impossible, and the model itself has to be partitioned. The
 # simplest partition cuts the network between its layers into **stages**, one for each [rank](../labs/GLOSSARY.md#rank). The
 # [activations](../labs/GLOSSARY.md#activation) then travel from stage to stage in the [forward pass](../labs/GLOSSARY.md#forward-pass), and their [gradients](../labs/GLOSSARY.md#gradient) travel back.
 # This solves the memory problem, and we will measure how it changes the time of a step.
@@ -121,8 +121,9 @@ check("62.1", cut)
 # with it. After the backward pass the gradient is in `tensor.grad`.
 #
 # The next cell shows this without messages. Inside one process, it cuts a network between its two
-# blocks by copying the activations. Then it calls `loss.backward()`, and prints the gradient of the
-# first block's weights. Before you run the cell: will this gradient be right, zero or missing?
+# blocks by detaching and copying the activations. Then it calls `loss.backward()`, and prints the
+# gradient of the first block's weights. Before you run the cell: will this gradient be right, zero
+# or missing?
 
 # %%
 def cut_in_one_process():
@@ -159,7 +160,8 @@ cut_in_one_process()
 # `stage(tensor)` computes the stage; compute it once. `stage[0][0]` is the layer of its first
 # block, and its `in_features` is the number of input features for each image. Therefore
 # `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
-# device of the images. About 7 lines. *(intermediate)*
+# device of the images. (Every rank gets `pictures`, but ranks other than 0 use only their number
+# and their device.) About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
 #
@@ -237,9 +239,10 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %% [markdown]
 # ### Measure
-# `study` runs training steps with Adam on one rank, on two and on four. It returns the bytes that
-# each rank has afterwards, the time of a step, the losses of the first and of the last step, and
-# the times at which each rank computed. On two CPU cores this took 5 s.
+# `study` runs training steps with Adam on one rank, on two and on four. It returns the bytes of
+# each rank's stage (the layers of the other stages, which each rank builds first, are not counted),
+# the time of a step, the losses of the first and of the last step, and the times at which each rank
+# computed. On two CPU cores this took 5 s.
 #
 # If each rank has its own GPU, `launch.on_devices` runs the same functions there, and
 # [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html), NVIDIA's library for messages between GPUs, sends the tensors. Otherwise tensors
@@ -328,11 +331,11 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # block, which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do
 # not fit into one device**.
 #
-# It does not make training faster. In the forward pass a stage needs the result of the previous
-# one, and in the backward pass the gradient of the next one, so the colored spans in the plot never
-# overlap in time. On average, each of four ranks computes for at most a quarter of the step. All
-# spans together take about as long as one rank needs for the whole network, so the step is not
-# shorter.
+# The stages do not make training faster. In the forward pass a stage needs the result of the
+# previous one, and in the backward pass the gradient of the next one, so the colored spans in the
+# plot never overlap in time. On average, each of four ranks computes for at most a quarter of the
+# step. All spans together take about as long as one rank needs for the whole network, so the step
+# is not shorter.
 #
 # <details><summary>My step is shorter, or longer, on several ranks. Why?</summary>
 #
@@ -352,8 +355,8 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # - Model parallelism partitions the network. Activations are sent forward, and their gradients are
 #   sent back.
 # - Each rank has about 1/p of the parameters, gradients and optimizer state.
-# - Unless you do more, only one rank computes at a time, so p ranks are hardly faster than
-#   one. [Lab 63](63_pipeline_parallel.ipynb) fills the idle time.
+# - With stages, unless you do more, only one rank at a time computes its forward or backward pass,
+#   so p ranks are hardly faster than one. [Lab 63](63_pipeline_parallel.ipynb) fills the idle time.
 #
 # ## Going further (optional): all devices in one process (1 minute)
 # If all devices belong to one process, for example the GPUs of one node, you don't need to write

@@ -19,8 +19,8 @@
 #
 # ![Schedules of GPipe and 1F1B on three ranks with four micro-batches. Both have the same idle time; 1F1B starts the first backward pass as early as possible](../notebooks/figures/63_schedules.svg)
 #
-# *Two schedules with the same idle time (white). With 1F1B (bottom), rank 0 never has more than
-# three micro-batches in flight. With GPipe (top), it has all four.*
+# *Two schedules with the same idle time (white). With 1F1B (bottom), rank 0 never keeps the
+# [activations](../labs/GLOSSARY.md#activation) of more than three micro-batches. With GPipe (top), it keeps those of all four.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 65 · Level: advanced · Before: 20, 62
 
@@ -51,13 +51,14 @@ patience = 20  # seconds after which a check calls a program stuck
 # micro-batch 0 through this rank's stage, and `("B", 0)` is its [backward pass](../labs/GLOSSARY.md#backward-pass). A rank does its
 # actions in order, and waits for data that is not there yet:
 #
-# - F of a micro-batch needs the [activations](../labs/GLOSSARY.md#activation) from the *previous* rank.
+# - F of a micro-batch needs the activations from the *previous* rank.
 # - B needs the gradient from the *next* rank. On the last rank it needs only the F of the same
 #   micro-batch.
 #
 # **GPipe** ([Huang et al., 2018](https://arxiv.org/abs/1811.06965)) is the simplest schedule: every rank does the forward
-# passes of all micro-batches in order, and then all backward passes in the same order. For example,
-# with two micro-batches the schedule of a rank is `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
+# passes of all micro-batches in order, and then all backward passes in the same order (in the
+# paper's figure, in the reverse order). For example, with two micro-batches the schedule of a rank
+# is `[("F", 0), ("F", 1), ("B", 0), ("B", 1)]`.
 #
 # ### Exercise 63.1 · GPipe's schedule
 # Return a list with one schedule for each of `ranks` ranks, for `micro` micro-batches. 2 or 3
@@ -221,16 +222,16 @@ print(f"Messages in a step: {messages}")
 
 
 # %% [markdown]
-# **Explain.** 1F1B has exactly the same bubble as GPipe, because rank 3 cannot begin any earlier
-# and rank 0 cannot finish any earlier. What it saves is **memory**: rank r has at most p − r
-# micro-batches in flight, however many there are in all.
+# **Explain.** 1F1B has exactly the same bubble as GPipe. In both, rank 3 begins after three forward
+# passes, works without a gap, and ends three backward passes before rank 0. What it saves is
+# **memory**: rank r has at most p − r micro-batches in flight, however many there are in all.
 #
 # The interleaved schedule has a smaller bubble, because a chunk takes half as long, and filling the
 # pipeline takes half as long, too. This has two prices:
 #
 # - There are 112 messages instead of 48.
-# - On rank 0, 11 chunks of half the size are in flight. They need as much memory as 5.5 whole
-#   stages, compared with 4 in 1F1B.
+# - On rank 0, 11 chunks of half the size are in flight. They need as much memory as 5.5
+#   micro-batches of a whole stage, compared with 4 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
 # <details><summary>Answer</summary>
@@ -309,7 +310,8 @@ check("63.3", run_schedule)
 # %% [markdown]
 # ### Predict
 # Take 4 ranks and 8 micro-batches. On rank 0, how many times as many bytes does GPipe keep for the
-# backward pass as 1F1B does? And what share of the time is idle, on real ranks with real messages?
+# backward pass as 1F1B does? And with 1F1B, what share of the time is idle, on real ranks with
+# real messages?
 
 # %%
 predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
@@ -349,7 +351,8 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
 # other. Therefore each stage uses an emulated device that *sleeps* instead of computing, which
 # needs hardly any core. The ranks and the messages are real. The plot shows the median of three
-# runs for each number of micro-batches, and the bars show the others. This takes about 15 s if no
+# runs for each number of micro-batches, and each bar goes from the lowest to the highest of the
+# three. This takes about 15 s if no
 # other program runs.
 
 # %%

@@ -7,7 +7,8 @@
 # times slower without any error. Before you train anything, it therefore pays to know what your
 # machine has, and how a program that runs as many processes reports that something is wrong.
 #
-# In this lab we look at your machine with the *doctor*, a program whose report all later labs use.
+# In this lab we look at your machine with the *doctor*, a program that reports what your machine
+# has.
 # Then we start a few processes that work together, prove that they share nothing, and cause two
 # typical failures on purpose, so that you recognize them when you meet them later.
 #
@@ -17,7 +18,7 @@
 # ![One computer with eight cores. A notebook process starts four ranks, each with its own memory and two cores, which exchange messages](00_ranks.svg)
 #
 # *A notebook and four ranks on one computer. Each rank is a process with its own memory and its
-# share of the cores. Ranks can only exchange data by sending messages.*
+# share of the cores. Ranks exchange data by sending messages.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 40 · Level: beginner · Before: -
 
@@ -61,15 +62,15 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # </details>
 #
 # ## 1. What your machine has
-# A *node* is one computer in a cluster. A *core* is a part of its processor that can run one
-# program at a time. A processor with 8 cores often appears as 16, because each core offers two
-# *hyper-threads*, so that two programs can share its units. The operating system and the doctor
-# count hyper-threads as cores, so they report 16.
+# A *node* is one computer in a cluster. A *core* is a part of its processor that executes programs
+# independently of the other parts. A processor with 8 cores often appears as 16, because each core
+# offers two *hyper-threads*, so that two programs can share its units. The operating system and the
+# doctor count hyper-threads as cores, so they report 16.
 #
 # Besides cores and memory, this lab needs only one more component: **MPI** (Message Passing
-# Interface), the library that starts *ranks*, which are processes that work together, and sends
-# their messages. Other labs also use a **GPU** (graphics processing unit). It is a processor that
-# does many operations at once, which can make it many times faster than a CPU. Some labs use
+# Interface), a standard for messages between *ranks*, which are processes that work together. A
+# library implements it. Other labs also use a **GPU** (graphics processing unit). It is a processor
+# that does many operations at once, which can make it many times faster than a CPU. Some labs use
 # several nodes of a cluster. No laptop has all components, and every lab says what it needs.
 #
 # <details><summary>The other components that the doctor's report names</summary>
@@ -204,8 +205,8 @@ launch.run(greet, ranks=ranks)
 # each other unless your program makes them wait.
 #
 # ### Predict
-# Your notebook is a process, too. How many different processes run Python code in the cell above,
-# counting the notebook and the ranks?
+# Your notebook is a process, too. How many different processes run Python code when the cell
+# above runs?
 
 # %%
 predict("00.2", processes=5)
@@ -263,9 +264,9 @@ predict.right("00.2", processes=ranks + 1)
 
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,
-# which proves that they are separate processes. So with 4 ranks, 5 processes ran Python code: the
-# ranks and the notebook. (The launcher adds one or two helper processes, which run none of your
-# code.)
+# which proves that they are separate processes on this computer. So with 4 ranks, 5 processes ran
+# Python code: the ranks and the notebook. (The launcher adds one or two helper processes, which run
+# none of your code.)
 #
 # Each rank also has its own memory. When rank 1 changes a variable, no other rank sees the change,
 # unless rank 1 sends it a message. The next cell shows this: rank 1 changes a note, and every rank
@@ -323,7 +324,8 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # reports which ranks are waiting, and where.
 #
 # In the next cell the ranks form a ring, so that each has a left and a right neighbor: with 4
-# ranks, the right neighbor of rank 3 is rank 0. Two calls move the messages:
+# ranks, the right neighbor of rank 3 is rank 0. (In Python `(0 - 1) % 4` is 3, so the left neighbor
+# of rank 0 is rank 3.) Two calls move the messages:
 #
 # - `comm.send(thing, dest=1)` sends any Python object to rank 1;
 # - `comm.recv(source=0)` waits for an object from rank 0 and returns it.
@@ -394,8 +396,8 @@ check("00.3", pass_on)
 # ### What you take away
 # - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,
 #   which it lacks, and which labs you can run.
-# - Ranks are separate processes that share nothing and exchange messages. They also have to share
-#   the cores, so each rank gets a part of them.
+# - Ranks are separate processes. They have no variables in common and exchange messages. On one
+#   machine they share the cores, so each rank gets a part of them.
 # - The message of a failed run names the rank and the line, so read it first.
 # - If nothing happens, find out which rank is waiting for which.
 #

@@ -8,9 +8,9 @@
 # *CUDA-aware* accepts GPU memory directly. If a program passes GPU memory to any other library, the
 # program crashes or sends wrong values.
 #
-# In this lab we send GPU memory staged through the host, first in one piece, and then in a pipeline
-# in which copies and messages overlap. After that we ask an MPI library whether it accepts GPU
-# memory. You don't need a GPU, because an emulated device takes its place.
+# In this lab we copy GPU memory to the host and send the copy (*staging*), first in one piece, and
+# then in a pipeline in which copies and messages overlap. After that we ask an MPI library whether
+# it accepts GPU memory. You don't need a GPU, because an emulated device takes its place.
 #
 # **After this lab you can** (1) stage an exchange through pinned host memory, (2) pipeline it with
 # two buffers, (3) name the two questions to ask an MPI library before you pass device memory to it,
@@ -143,7 +143,8 @@ predict("27.2", times_as_fast=2.5)
 
 # %% [markdown]
 # ### Exercise 27.2 · Pipelined staging
-# Now `outbox` and `inbox` each have two halves of one chunk, which are used in turns.
+# Now `outbox` and `inbox` have room for two chunks. Each consists of two *halves* as long as one
+# chunk, which are used in turns.
 # `half(outbox, i)` is the half for chunk i, cut to the length of this chunk, and `pieces[i]` is the
 # place of chunk i in `out` and `into`.
 #
@@ -161,7 +162,7 @@ predict("27.2", times_as_fast=2.5)
 #
 # | | wait for | then begin |
 # |---|---|---|
-# | 1 | if i > 1: `landed[i - 2]`, a copy from this half | `Irecv` into `half(inbox, i)` |
+# | 1 | if i > 1: `landed[i - 2]`, the copy to the device from this half of `inbox` | `Irecv` into `half(inbox, i)` |
 # | 2 | `copy`: this chunk is on the host | `Isend` of `half(outbox, i)`; append it to `sent` |
 # | 3 | if i > 0: `sent[i - 1]`, because chunk i − 1 used the half into which chunk i + 1 is copied next | the *next* chunk's copy to the host: the new `copy` |
 # | 4 | the `Irecv` of row 1 | this chunk's copy to the device; append it to `landed` |
@@ -272,10 +273,10 @@ print(f"yours, on the virtual rank's clock: {whole.time / cut.time:.2f} times as
 # | [Open MPI](@openmpi_cuda) 4 | `OMPI_MCA_opal_cuda_support`, or `openmpi-mca-params.conf` | on |
 # </details>
 #
-# The function `lab27.why_not` asks both questions, for all of these libraries. If it does not know
-# a library, its answer is No. The answers are only what a library reports about itself, so labs 42
-# and 46 check them with a real transfer. On a machine without a GPU you normally see "No", with the
-# reason.
+# The function `lab27.why_not` asks both questions, for MVAPICH2-GDR and the libraries of the table
+# above. If it does not know a library, its answer is No. The answers are only what a library
+# reports about itself, so labs 42 and 46 check them with a real transfer. On a machine without a
+# GPU you normally see "No", with the reason.
 
 # %%
 reason = launch.run(lab27.why_not, ranks=ranks)[0]
@@ -332,9 +333,9 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 #
 # <details><summary>Answer</summary>
 #
-# No. According to T, the slowest step determines the time, and on the emulated device this is the
-# copy. Real GPUs copy at some 10 GB/s and more, about as fast as a good network, so all three steps
-# matter there.
+# Hardly. Only the first chunk's message would take less time, because each further chunk takes as
+# long as the slowest step, and on the emulated device this is the copy. Real GPUs copy at some 10
+# GB/s and more, about as fast as a good network sends, so either step can be the slowest there.
 # </details>
 #
 # ### What you take away
@@ -482,8 +483,8 @@ predict.right("27.3", slow_rdma_bytes=max(by_rdma, default=0))
 #
 # ### What you take away from the optional part
 # - The best chunk has √(na/r) bytes, and the minimum is flat.
-# - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA for
-#   short messages and chunks through host memory for long ones.
+# - Choose the way by size. If the NIC reads the GPU fast, use RDMA. If it reads slowly, use RDMA
+#   for short messages and chunks through host memory for long ones.
 #
 # ### Further reading
 # - [@potluri2013] How MVAPICH2 uses GPUDirect RDMA, and where it pipelines through host memory.

@@ -101,9 +101,9 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # %% [markdown]
 # **Explain.** Each line lists a network's buckets in the order in which they are sent. The first
 # two buckets of VGG-16 contain the 494 MB, and they are ready at 0.33 and 0.34. Hardly any of the
-# backward pass is done then, so there is much time to hide them behind it. The gradients of
-# ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00, which no
-# remaining computation can hide.
+# backward pass is done then, so there is much time to hide them behind the rest of it. The
+# gradients of ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00,
+# which no remaining computation can hide.
 #
 # ## 2. What a bucket costs
 # How many seconds does the allreduce of a bucket take? This depends on the links, on the software
@@ -114,7 +114,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
 # | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
-# | `network` | the name of the software between nodes: `"RDMA"`, `"TCP"`, `"host"`, `"gRPC"` (not used in a single node) |
+# | `network` | the name of the software between nodes: `"RDMA"` (remote direct memory access), `"TCP"`, `"host"` (MPI from host memory), `"gRPC"` (remote procedure calls over TCP); not used in a single node |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
 #
 # Software adds some time to each byte. We do not know how much, so the fit has to find this out.
@@ -138,7 +138,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | algorithm | seconds | why |
 # |---|---|---|
 # | ring (23) | 2 (p - 1) · (round + n/p · β) | one stream passes each NIC |
-# | tree (24) | 2 log₂ p · round + 2 n · β | up and down, in chunks that follow one another |
+# | tree (24) | 2 log₂ p · round + 2 n · β | up and down, in chunks that follow one another, so that log₂ p does not multiply the bytes as in lab 24 |
 #
 # In a single node, we use the formula of the ring for every algorithm. For the algorithm `"server"`
 # (lab 31), the formula is written for you.
@@ -182,8 +182,7 @@ predict("52.1", ring=..., halving=...)  # times n
 # Write the formulas of ring, tree and halving. `exchange` returns the seconds for one bucket of
 # `nbytes`. About 10 lines. *(advanced)*
 #
-# The 64 MB of the example above take 60.6 ms in a ring, 64.2 ms in a tree, and 139.4 ms in halving,
-# where c is 3.
+# The 64 MB of the example above take 60.6 ms in a ring, 64.2 ms in a tree, and 139.4 ms in halving.
 #
 # <details><summary>Hint 1: β first</summary>
 #
@@ -240,10 +239,10 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # - **Overlap.** The buckets are sent one after another. A bucket starts when it is full *and* the
 #   one before it has arrived. The step is complete when computing is done and the last bucket has
 #   arrived.
-# - **Stragglers.** All GPUs wait for the slowest one. If step times vary by a share s, the slowest
-#   of p GPUs is late by about s · √(2 ln p). Computing therefore takes
-#   `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the time of a step on a single GPU in
-#   seconds, and s is `learned["straggler"]`.
+# - **Stragglers.** All GPUs wait for the slowest one. If step times scatter around their mean with
+#   a standard deviation of s times this mean, the slowest of p GPUs is late by about s · √(2 ln p).
+#   Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the time of a
+#   step on a single GPU in seconds, and s is `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
 #   the seconds that this takes.
 # - **Servers.** With servers on more than one node, the new weights have to be sent back. This
@@ -255,8 +254,8 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # one at 0.5 + 0.1 = 0.6 s, so the step takes 0.6 s (see the figure at the top).
 #
 # ### Exercise 52.2 · The step
-# Return the seconds of a step. `row.net` is the name of the row's network, and `READY[row.net]`
-# contains its buckets. About 9 lines. *(intermediate)*
+# Return the seconds of a step. `row.net` is the name of the row's neural network, and
+# `READY[row.net]` contains its buckets. About 9 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one bucket after another</summary>
 #
@@ -297,7 +296,7 @@ check("52.2", step)
 # | Horovod 25 Gb/s RoCE | 16 to 512 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README (2017), [benchmarks](@horovod_benchmarks) |
 # | DGX-1 P100 | 2 to 8 GPUs of one node; five neural networks | TensorFlow's page "Benchmarks", May 2017 |
 # | Horovod 40 Gb/s Ethernet | 64 Pascal GPUs; NCCL, MPI, gRPC | Horovod's README, 2017 |
-# | EC2 p2.8xlarge | 2 to 128 K80 GPUs; gRPC; some with real images | the same page; Bugliarello, CSCS 2017 |
+# | EC2 p2.8xlarge | 2 to 128 K80 GPUs; gRPC; some with real images | TensorFlow's page "Benchmarks"; Bugliarello, CSCS 2017 |
 # | Piz Daint | 2 to 128 P100 GPUs, one per node; gRPC | Bugliarello, CSCS 2017 |
 # | DLPerf V100 EDR | 8 to 32 V100 GPUs; six frameworks, NCCL | OneFlow's [DLPerf](@dlperf) report, 2020 |
 # | Facebook P100 | 256 GPUs | Goyal et al., 2017 |
@@ -470,8 +469,8 @@ lab52.draw(
 # them was measured:
 #
 # - With MPI on the host it is too fast by 26 to 93 %. A byte may cost more on 16 nodes than on the
-#   4 from which its cost was learned. Our guess of the algorithm is not the reason, because as
-#   rings, or with the nearest partner first, these runs are still too fast by 23 to 73 %.
+#   4 from which its cost was learned. Our guess of the algorithm is not the whole reason, because
+#   as rings, or with the nearest partner first, these runs are still too fast by 23 to 73 %.
 # - With gRPC on 64 GPUs it is too fast by 40 to 45 % for VGG-16 and ResNet-101. The model does not
 #   know where the variables were, or what a tensor of 411 MB costs. The two fitted rows of VGG-16
 #   are equally far off, so the new system is not the reason.

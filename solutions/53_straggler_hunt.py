@@ -36,14 +36,14 @@ many = 1000  # steps of 16 and 64 ranks, drawn by chance
 fresh = 10  # cases of each cause with which your hunter is tried
 mystery = 10  # which recording section 3 shows: any number from 0 on
 recorded_steps = 8  # of each recording
-training_steps = 300  # of the digits' network in section 4; a multiple of 16
+training_steps = 304  # of the digits' network in section 4; a multiple of 16
 
 # %% [markdown]
 # ## 1. The slowest of p
 # A **straggler** is a rank for which others wait. It does not have to be broken. Each rank's step
 # time varies a little, which is called **jitter**, and a synchronous step takes as long as the step
-# of the slowest rank. Lab 01 showed with random disturbances that among many ranks there is nearly
-# always one that takes long. Here we predict how long.
+# of the slowest rank. Lab 01 showed in its optional part, with random disturbances, that in
+# most steps of many ranks at least one of them takes long. Here we predict how long.
 #
 # Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. If the times
 # follow a **normal** distribution, the slowest of p ranks lies above the mean by this number of
@@ -223,9 +223,10 @@ shown = lab53.case("slow core", seed=1, ranks=4)
 lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow network?")
 
 # %% [markdown]
-# **Explain.** The exchange is short on rank 2 and long on all other ranks, so a timer around the
-# allreduce blames the wrong ranks (lab 50). We therefore have to look *inside* the exchange. At
-# each moment, a rank either **sends**, or **waits** for other ranks:
+# **Explain.** The exchange is short on rank 2 and long on all other ranks, so the rank with the
+# shortest exchange arrived last (lab 50). But a rank with a slow link arrives on time, and its
+# exchange is as long as that of the others. To find this rank, too, we look *inside* the exchange.
+# At each moment, a rank either **sends**, or **waits** for other ranks:
 #
 # **wait = exchange - send**, and the rank that waits least is the one for which all others wait.
 #
@@ -429,8 +430,8 @@ if ranks >= 4:
 #
 # - **Backup workers** (Chen et al., 2016): a step is complete as soon as all but b of the ranks
 #   have their gradients, and the average is taken over these ranks. The b late ranks drop their
-#   gradients, and begin the next step together with the others. (In TensorFlow 1, this is
-#   `SyncReplicasOptimizer`.)
+#   gradients, and begin the next step together with the others. (In TensorFlow 1,
+#   `SyncReplicasOptimizer` lets them finish their step, and then drops their gradients.)
 # - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
 #   are averaged, and a new **round** of H steps begins.
 #
@@ -502,7 +503,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # %% [markdown]
 # **Explain.** If each rank has its own digit and rank 7 is slow, the network does **not recognize a
 # single seven**. If jitter decides whose gradient is dropped, it is a different rank's each time,
-# so no digit is missing. Local SGD also suffers if the ranks read different images, probably
+# so no digit is missing. Local SGD also suffers if each rank has only one digit, probably
 # because each network sees only one digit for 16 steps.
 #
 # With mixed images, all ways are about equally good, and local SGD sends only a sixteenth of the

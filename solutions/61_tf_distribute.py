@@ -10,8 +10,8 @@
 #
 # In this lab we start real clusters of TensorFlow processes, write one training step that runs
 # under every strategy, compute the bytes of servers and rings, and compare the numbers with what
-# the operating system counts on the wire. At the end we compare with Horovod, over fast and slow
-# links, and see why most users left gRPC.
+# the operating system counts on the wire. At the end we compare with Horovod over a slow
+# link, and read from published runs why most users left gRPC.
 #
 # **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
 # that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
@@ -446,8 +446,9 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 
 # %% [markdown]
 # **Explain.** Begin with the column `kB an image`, which is a count and not a time. Servers send
-# twice the bytes of the ring of two, because every worker both fetches all variables and sends all
-# gradients. (With p workers the factor is p / (p − 1), and the cell counts it for your ranks.) And
+# twice the bytes of the ring of two, because for each worker the servers send all variables once
+# and the worker sends all gradients once, while a worker in a ring of two sends 2 · 1/2 = 1
+# gradient. (With p workers the factor is p / (p − 1), and the cell counts it for your ranks.) And
 # the small VGG sends three times as many bytes per image as the small ResNet, no matter what
 # transfers them.
 #
@@ -457,7 +458,7 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
 # two, the 2.7 MB of the small VGG take 109 ms, and the 0.9 MB of the small ResNet take 36 ms. If a
-# network sends when it has finished computing, the share of its speed that it keeps is
+# worker begins to send only when it has finished computing, the share of its speed that it keeps is
 #
 #     computing / (computing + sending)
 #
@@ -471,7 +472,8 @@ predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 # ### On the tabletop
 # `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine, and
 # `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell shows
-# the job's table. Without a job it shows the kit's own.
+# the job's table. Without a job it shows the kit's own, whose `ms alone` and
+# shares may differ from yours.
 
 # %%
 frame, whose = cluster.records_or_reference("61", "training")
@@ -500,11 +502,12 @@ if len(frame):
 # did users leave gRPC?
 #
 # ### Two reasons to leave gRPC
-# **The busiest server.** Your two functions work for any network. Suppose that there is one server
-# for every four workers. With 64 workers and 16 servers, the busiest server of the real VGG-16 then
-# sends twelve times as many bytes as with 4 workers and one server, because fc6 stays on one
-# server. That of ResNet-101 sends only 1.5 times as much. A worker of a ring sends about the same
-# for any number of workers.
+# **The busiest server.** At that time, gRPC usually meant parameter servers. Your two functions
+# work for any network. Suppose that there is one server for every four workers. With 64 workers and
+# 16 servers, the busiest server of the real VGG-16 then sends twelve times as many bytes as with 4
+# workers and one server, because fc6 stays on one server. That of ResNet-101 sends only 1.5 times
+# as much. A worker of a ring sends 1.3 times as many bytes with 64 workers as with 4, and never
+# more than twice the gradient.
 #
 # Horovod's README of 2017 contains the result for 64 GPUs over TCP:
 #
@@ -517,9 +520,9 @@ if len(frame):
 #
 # Servers and Horovod differ in two things here: which process sends how much, and the library.
 #
-# **Fast links.** At 100 Gb/s the wire costs little. What remains is the cost of serializing each
-# tensor and of copying it through TCP, and gRPC has no direct path to InfiniBand or to a GPU's
-# memory. [Awan et al.](@awan2019) compared three kinds of communication:
+# **Fast links.** At 100 Gb/s the wire costs little. What remains is the cost of packing each tensor
+# into a message and of copying it through TCP, and gRPC has no direct path to InfiniBand or to a
+# GPU's memory. [Awan et al.](@awan2019) compared three kinds of communication:
 #
 # | name | which library transfers the gradients | in TensorFlow |
 # |---|---|---|

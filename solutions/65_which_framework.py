@@ -368,10 +368,7 @@ check("65.3", still_in)
 #
 # This would mean: if you may choose among all five methods (`any`), the speed rules out three of
 # them, and these two are still in. Other rows offer a choice only among the methods of one
-# framework.
-#
-# Write down three decisions. For each of three columns, say what you need, which methods you choose
-# from, and which one you choose (or that the column does not decide).
+# framework. If a row says `all of them`, the column does not decide.
 
 # %%
 rows = {}
@@ -382,12 +379,16 @@ for among, chosen in lab65.groups(ways).items():
 print(pandas.Series(rows, name="still in").to_frame().to_string())
 
 # %% [markdown]
+# Write down three decisions, such as "start-up matters to me, I may choose among all five, and I
+# take …". For each of three columns, say what you need, which methods you choose from, and which
+# one you choose (or that the column does not decide).
+#
 # **Explain.** If several methods are still in, this column leaves the choice among them to you.
 #
-# Which columns rule out a method depends on your machine. *Lines changed* always does, because its
-# ranges are single numbers, and the start-up usually shows which of the two frameworks starts
-# faster. The speed on two shared cores often rules out few methods or none, so **here** you would
-# not choose by speed.
+# Which columns rule out a method depends on your machine. *Lines changed* does wherever the counts
+# differ, because its ranges are single numbers, and the start-up usually shows which of the two
+# frameworks starts faster. The speed on two shared cores often rules out few methods or none, so
+# **here** you would not choose by speed.
 #
 # A difference can be clear and still too small to matter, for example three megabytes out of 330.
 # The rule tells you what was observed, not what you need.
@@ -447,8 +448,8 @@ check("65.4", score)
 # ### Predict
 # Lab 34 trained with seven recipes (an optimizer and a rule for its learning rate), each with eight
 # batch sizes, which makes 56 benchmarks. Each of them was run with five seeds, and the target is an
-# accuracy of 95 %. The epochs were measured, and the seconds are those of modeled GPUs. Guess how
-# many of the 56 have a valid result.
+# accuracy of 95 %. The epochs and the time of a step were measured, and the time of an allreduce
+# was computed, as in lab 34. Guess how many of the 56 have a valid result.
 
 # %%
 predict("65.4", valid=...)
@@ -489,7 +490,8 @@ predict.compare("65.4", valid=len(frame))
 # the run misses the target.
 #
 # Compare the first two columns. The fastest seed makes a result look better, and not by the same
-# amount for all recipes. Dropping the fastest and the slowest run removes good and bad luck alike.
+# amount for all recipes. Dropping the fastest and the slowest run reduces the influence of good and
+# bad luck alike.
 #
 # What about the order of the recipes? In the last line, several benchmarks are still in, so five
 # seeds do not show which of them is best.

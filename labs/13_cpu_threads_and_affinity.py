@@ -261,8 +261,8 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # waited.
 #
 # - One process takes `serial + parallel / n`, by Amdahl's law.
-# - Suppose that p processes divide the serial part as well, so that they take `serial / p +
-#   parallel / n`. (This is optimistic, because each process runs all of the Python code.)
+# - Suppose that p processes divide the serial part as well, so that they take
+#   `serial / p + parallel / n`. (This is optimistic, because each process runs all of the Python code.)
 #
 # The answer is the first time divided by the second, where you replace a negative part by 0. In the
 # example of Amdahl's law (4 ms serial, 36 ms parallel), one process takes 13 ms on four cores, and

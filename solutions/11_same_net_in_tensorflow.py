@@ -415,9 +415,9 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Compile once. For each order, call `net.fit(digits.train_x[order], digits.train_y[order],
-# batch_size=batch, shuffle=False, verbose=0)`. The object that it returns has `.history["loss"]`, a
-# list with one number.
+# Compile once. For each order, call
+# `net.fit(digits.train_x[order], digits.train_y[order], batch_size=batch, shuffle=False, verbose=0)`.
+# The object that it returns has `.history["loss"]`, a list with one number.
 # </details>
 
 

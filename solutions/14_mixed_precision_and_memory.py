@@ -524,8 +524,7 @@ predict("14.4", outputs_at_peak=12, time_ratio=1.33)
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `for i in range(0, len(net), length): x = checkpoint(net[i : i + length], x,
-# use_reentrant=False)`.
+# `for i in range(0, len(net), length): x = checkpoint(net[i : i + length], x, use_reentrant=False)`.
 # </details>
 
 

@@ -205,7 +205,7 @@ check("13.2", step)
 #
 # | processes × threads | why |
 # |---|---|
-# | 1 × 4, 2 × 2, 4 × 1 | the **splits**, whose product is the number of cores |
+# | 1 × 4, 2 × 2, 4 × 1 | the **splits**: processes times threads is the number of cores |
 # | 1 × 1, 1 × 2, 1 × 4 | one process with more and more threads, for Amdahl's law |
 # | 4 × 2 | the control: twice as many threads as cores |
 #
@@ -257,17 +257,19 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # %% [markdown]
 # ### Predict
 # How many times the training [throughput](../labs/GLOSSARY.md#throughput) of one process, in images per second, do p processes reach
-# on the same n cores? Take the numbers from the last output, whose first lines say how the threads
-# waited.
+# on the same n cores? Take serial, parallel, p and n from the last output, whose first lines say
+# how the threads waited.
 #
 # - One process takes `serial + parallel / n`, by Amdahl's law.
-# - Suppose that p processes divide the serial part as well, so that they take
-#   `serial / p + parallel / n`. (This is optimistic, because each process runs all of the Python code.)
+# - For p processes, suppose that they divide the serial work as well. They then take
+#   `serial / p + parallel / n`.
 #
-# The answer is the first time divided by the second, where you replace a negative part by 0. In the
-# example of Amdahl's law (4 ms serial, 36 ms parallel), one process takes 13 ms on four cores, and
-# four processes take 4/4 + 36/4 = 10 ms, so the ratio is 1.3. This leaves out the time of the
-# allreduce, which the next cell prints.
+# The answer is the first time divided by the second. For example, with 4 ms of serial and 36 ms of
+# parallel work on four cores, one process takes 4 + 36/4 = 13 ms, and four processes take
+# 4/4 + 36/4 = 10 ms, so the answer is 1.3. Use 0 for a part that is printed as negative.
+#
+# This is optimistic, because it leaves out the allreduce, and because each process really runs all
+# of the Python code.
 
 # %%
 predict("13.2", ranks_over_threads=...)
@@ -307,6 +309,10 @@ for policy, grid in grids.items():
 predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
 # %% [markdown]
+# Look at the control, which has twice as many threads as cores, in the plots above. With active
+# waiting it is usually slower than the splits, because a waiting thread keeps the core from one
+# that has work.
+#
 # The next plot shows Amdahl's law for one process as a curve, and the ranks as a single point at
 # your number of cores. Is this point above or below the curve?
 
@@ -337,9 +343,9 @@ else:
 #
 # * **The point of the ranks is above the curve.** The ranks also divide the serial loops over
 #   images, and in each operation fewer threads wait for each other.
-# * **The point is on the curve or below it.** One process then loses little, mostly where its
-#   threads wait actively. The ranks pay for the allreduce, and each of them runs all of the Python
-#   code.
+# * **The point is on the curve or below it.** One process then loses little. This happens mostly
+#   with active waiting, for which the gain is printed above the plot. The ranks pay for the
+#   allreduce, and each of them runs all of the Python code.
 #
 # Three notes on your result:
 #
@@ -347,11 +353,6 @@ else:
 # * With two cores the law is not tested, because a line fits any two points.
 # * Lines that say "do not quote" were disturbed, mostly by other programs on the cores. A negative
 #   serial part, or one process that is faster than "ideal", mostly has the same cause.
-#
-# Now compare the control, with twice as many threads as cores, in the two plots of all steps. It is
-# usually
-# slower with active waiting, because a waiting thread then takes the core away from one that has
-# work.
 #
 # When is one process with many threads likely to be the better choice?
 # <details><summary>Answer</summary>
@@ -457,9 +458,15 @@ print(f"bound over unbound: {times['bound'].median / times['unbound'].median:.2f
 predict.compare("13.3", one_core=times["all ranks on one core"].median / times["unbound"].median)
 
 # %% [markdown]
-# **Explain.** On one core the ranks take turns. The ratio is *smaller* than n if the serial part
-# did not use a second core anyway, or if other programs used the other cores. It is *larger* if a
-# rank that has finished waits actively in MPI and keeps the core from one that is still computing.
+# **Explain.** On one core the ranks take turns, so a step of pure arithmetic would take n times as
+# long. Two things change this:
+#
+# - The ratio is *smaller* than n if the n cores together were less than n times as fast as one.
+#   Possible reasons are two "cores" that are hardware threads of one physical core, a memory that
+#   all cores share, other programs, and, where a rank has several threads, those that waited during
+#   the serial part.
+# - The ratio is *larger* than n if a rank that has finished waits actively in MPI and keeps the
+#   core from one that is still computing.
 #
 # *Bound* gains little over *unbound* on a quiet machine with one NUMA node, because Linux
 # distributes the threads well by itself. If other programs run, binding may even cost time, because

@@ -46,7 +46,7 @@ bucket_mib = 64  # MiB of gradients that are sent together; Horovod's default in
 # layer takes the share of the time that corresponds to its share of the operations ([lab 02](02_why_parallel.ipynb)).
 #
 # The gradients are collected in a **bucket** ([lab 32](32_buckets_and_overlap.ipynb)). As soon as a bucket contains `limit` bytes
-# or more, it is sent, and a new bucket begins. What is left at the end forms the last bucket.
+# or more, it is full, and a new bucket begins. What is left at the end forms the last bucket.
 #
 # The model therefore needs two numbers for each bucket: its bytes, and the **share** of the step's
 # computing that is done when the bucket is full. For a small network of three layers, they are:
@@ -103,7 +103,7 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # **Explain.** Each line lists a network's buckets in the order in which they are sent. The first
 # two buckets of VGG-16 contain the 494 MB, and they are ready at 0.33 and 0.34. Hardly any of the
 # backward pass is done then, so there is much time to hide them behind the rest of it. The
-# gradients of ResNet-101 become ready at an even rate. Each network has a last bucket at 1.00,
+# gradients of ResNet-101 are spread over the backward pass. Each network has a last bucket at 1.00,
 # which no remaining computation can hide.
 #
 # ## 2. What a bucket costs
@@ -115,8 +115,12 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | `gpus`, `per_node`, `nodes` | number of GPUs in all, of GPUs in a node, and of nodes |
 # | `line` | seconds that a byte takes on a node's NIC (network interface card) |
 # | `inside` | seconds that a byte takes from a GPU to the next one in its node |
-# | `network` | the name of the software between nodes: `"RDMA"` (remote direct memory access), `"TCP"`, `"host"` (MPI from host memory), `"gRPC"` (remote procedure calls over TCP); not used in a single node |
+# | `network` | the software between nodes, one of four names (see below); not used in a single node |
 # | `algorithm` | `"ring"`, `"tree"`, `"halving"`, `"server"` |
+#
+# The four names are `"RDMA"` (remote direct memory access, in which a [NIC](../labs/GLOSSARY.md#NIC) reads or writes the
+# memory of another node without its CPU), `"TCP"`, `"host"` ([MPI](../labs/GLOSSARY.md#MPI) from host memory) and `"gRPC"`
+# (remote procedure calls over TCP).
 #
 # Software adds some time to each byte. We do not know how much, so the fit has to find this out.
 # Its numbers come in a dict:
@@ -149,9 +153,10 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # MB · 0.5 ns) = 60.6 ms.
 #
 # ### Halving on a shared NIC
-# In halving ([lab 24](24_trees_and_halving.ipynb)), all GPUs of a node send through its [NIC](../labs/GLOSSARY.md#NIC) at the same time. How many bytes
-# leave the node depends on which partner comes first. We assume that the **farthest** one is first,
-# as with these four GPUs in two nodes:
+# In halving ([lab 24](24_trees_and_halving.ipynb)), all GPUs of a node send through its NIC at the same time. How many bytes
+# leave the node depends on the partner with which a GPU begins. [Lab 24](24_trees_and_halving.ipynb) advised the nearest one. We
+# do not know what the published runs did, and assume the worse case, in which the **farthest**
+# partner is first. Four GPUs in two nodes then do this:
 #
 # | round of the reduce-scatter | partner | each GPU sends | through the node's NIC |
 # |---|---|---|---|
@@ -165,9 +170,10 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries this for
 # every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
 #
-# The time on the line is shared, because the NIC carries all c · n bytes. The time in software is
-# not: each GPU has a process of its own, which handles (p - 1)/p · n bytes. With software =
-# `learned[row.network]`, both halves of the algorithm together take
+# The line is shared, so it has to carry all c · n bytes of the node. The software is not shared,
+# because each GPU has its own process. In each half, this process handles (p - 1)/p · n bytes,
+# whether they leave the node or not. With software = `learned[row.network]`, both halves together
+# take
 #
 #     2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software)
 #
@@ -232,9 +238,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #   one before it has arrived. The step is complete when computing is done and the last bucket has
 #   arrived.
 # - **Stragglers.** All GPUs wait for the slowest one. If step times scatter around their mean with
-#   a standard deviation of s times this mean, the slowest of p GPUs is late by about s · √(2 ln p).
-#   Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the time of a
-#   step on a single GPU in seconds, and s is `learned["straggler"]`.
+#   a standard deviation of s times this mean, the slowest of p GPUs is late by at most about s ·
+#   √(2 ln p). Computing therefore takes `row.alone · (1 + s · √(2 ln p))`, where `row.alone` is the
+#   time of a step on a single GPU in seconds, and s is `learned["straggler"]`.
 # - **Input.** A node reads its images while it computes. A step is never shorter than `row.input`,
 #   the seconds that this takes.
 # - **Servers.** With servers on more than one node, the new weights have to be sent back. This
@@ -450,12 +456,12 @@ lab52.draw(
 # The list shows where the model fails most, but not why. These causes are possible, and none of
 # them was measured:
 #
-# - With [MPI](../labs/GLOSSARY.md#MPI) on the host it is too fast by 26 to 93 %. A byte may cost more on 16 nodes than on the
+# - With MPI on the host it is too fast by 26 to 93 %. A byte may cost more on 16 nodes than on the
 #   4 from which its cost was learned. Our guess of the algorithm is not the whole reason, because
 #   as rings, or with the nearest partner first, these runs are still too fast by 23 to 73 %.
 # - With gRPC on 64 GPUs it is too fast by 40 to 45 % for VGG-16 and ResNet-101. The model does not
-#   know where the variables were, or what a tensor of 411 MB costs. The two fitted rows of VGG-16
-#   are equally far off, so the new system is not the reason.
+#   know on which servers the parameters were, or what a tensor of 411 MB costs. The two fitted rows
+#   of VGG-16 are equally far off, so the new system is not the reason.
 # - On Piz Daint it is too slow by up to 27 %. The network may be faster than the estimate.
 #
 # One limit remains. The learned *numbers* do not depend on the five systems, but the **form** of
@@ -479,7 +485,7 @@ for system, numbers in left_out.items():
     )
 
 # %% [markdown]
-# **Explain.** Without "Horovod 25 Gb/s", no row shows what RDMA (remote direct memory access) costs
+# **Explain.** Without "Horovod 25 Gb/s", no row shows what RDMA costs
 # on a slow link, and the errors on this system are several times as large. A fit cannot learn what
 # it was never shown.
 #

@@ -10,7 +10,8 @@
 #
 # The ZeRO method (Zero Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP)
 # remove this redundancy. They shard the parameters, gradients and optimizer state: each rank keeps
-# only one part, its shard. The price is more communication.
+# only one part, its shard. If the parameters are sharded, too, the price is more
+# communication.
 #
 # In this lab we build the core of DDP ourselves and compare its speed with PyTorch's. Then we
 # compute what the stages of ZeRO keep and send, compare these numbers with FSDP on real ranks, and
@@ -67,8 +68,8 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # [Inside](https://docs.pytorch.org/docs/stable/notes/ddp.html), DDP does the following:
 #
 # 1. At the beginning it gives every rank the weights of rank 0 ([lab 30](30_average_gradients.ipynb)).
-# 2. It groups the parameters into **buckets**, from the last layer to the first, which is the order
-#    in which the backward pass computes their gradients.
+# 2. It groups the parameters into **buckets**, from the last layer to the first, which is usually
+#    the order in which the backward pass computes their gradients.
 # 3. As soon as all gradients of a bucket are ready, it launches an [allreduce](../labs/GLOSSARY.md#allreduce) that averages them,
 #    while the backward pass continues.
 # 4. At the end of the backward pass it waits until all allreduces have completed.
@@ -140,9 +141,9 @@ check("60.1", start, finish)
 # %% [markdown]
 # ### Predict
 # Your DDP and PyTorch's average the same bytes. Both copy gradients into buckets and back, yours
-# from Python, PyTorch's in C++. How many times as long as PyTorch's step does yours take? And how
-# many times as long does it take if each tensor has its own bucket, which makes 12 messages instead
-# of a few? You cannot compute the second number, so guess.
+# from Python, PyTorch's in C++. The network has six blocks, each with a weight matrix and a bias.
+# How many times as long as PyTorch's step does yours take? And how many times as long if each of
+# the 12 tensors has its own bucket? Both numbers are guesses.
 
 # %%
 predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
@@ -199,18 +200,20 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
 # A batch that does not fit into memory is divided into parts whose gradients add up, because
-# `backward()` *adds* to `weights.grad`. However, DDP would average after every part,
-# which gives the same gradients but communicates each time.
-# `with model.no_sync():` switches this off for each part whose [forward pass](../labs/GLOSSARY.md#forward-pass) is inside. To enclose
-# only the backward pass is not enough. The last part is computed outside. This section takes about
+# `backward()` *adds* to `weights.grad`. However, DDP would average after every part, which gives
+# the same gradients but communicates each time.
+#
+# The block `with model.no_sync():` switches the averaging off. Put the [forward pass](../labs/GLOSSARY.md#forward-pass) of all parts
+# except the last into it, because DDP notes in the forward pass whether to average. The last part
+# stays outside, and its backward pass averages the accumulated gradients. This section takes about
 # ten minutes, which are not counted above.
 #
 # ### Exercise 60.2 · One average for all parts
-# `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length.
-# Afterwards the gradients must be those of a single batch with all the images, averaged over the
-# ranks, and there must have been only **one** round of communication. The gradients are empty
-# beforehand, and the weights, `batches` and the images stay as they are. 5 to 8 lines.
-# *(beginner)*
+# `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length. The
+# [loss](../labs/GLOSSARY.md#loss) of a part is `cross_entropy(model(images), labels)`, the mean over its images. Afterwards the
+# gradients must be those of a single batch with all the images, averaged over the ranks, and there
+# must have been only **one** round of communication. The gradients are empty beforehand, and the
+# weights, `batches` and the images stay as they are. 5 to 8 lines. *(beginner)*
 #
 # For example, the mean losses of three parts have the gradients 1, 2 and 6 on rank 0, and 4, 4 and
 # 7 on rank 1. A single batch with all images has the gradient 3 on rank 0 and 5 on rank 1, so both
@@ -381,20 +384,23 @@ for way in stage_of:
     print(f"Calls in a step, {way}: {results[0][way]['calls']}")
 
 # %% [markdown]
-# **Explain.** The last column is the control, the [loss](../labs/GLOSSARY.md#loss) of the third step. All four ways should
+# **Explain.** The last column is the control, the loss of the third step. All four ways should
 # train identically, to the last digit shown. Most of the bytes and of the traffic agree with your
 # formulas. Two rows need an explanation:
 #
 # - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
 #   in the backward pass, and the bytes are counted after the step. From the forward pass until
 #   then they are whole on each rank, which saves the second allgather.
-# - ZeRO-1 sends more than the formula says. The paper shards the *sums* of the gradients. In
-#   PyTorch, DDP gives all sums to every rank, and `ZeroRedundancyOptimizer` then sends the new
-#   parameters to all ranks (the allreduce and the [broadcasts](../labs/GLOSSARY.md#broadcast) in the last lines). It also assigns
-#   whole tensors to ranks, so one rank may keep slightly more than its share.
+# - ZeRO-1 sends more than the formula says. In the paper, a reduce-scatter gives each rank only the
+#   sums of the gradients that its own shard of Adam's averages needs, and an allgather then sends
+#   the new parameters. These two are as much as one allreduce. PyTorch's DDP instead gives all sums
+#   to every rank, with an allreduce, and `ZeroRedundancyOptimizer` then sends the new parameters
+#   with [broadcasts](../labs/GLOSSARY.md#broadcast). The last lines of the output show both.
+# - In ZeRO-1 a rank may also keep slightly more than its share, because whole tensors are assigned
+#   to ranks.
 #
-# Stage 3 sends three parts instead of two, which is 1.5 times as many bytes. How much longer a step
-# takes depends on your links.
+# FSDP's 1.5 times as many bytes are the three transfers of section 3 instead of two. How much
+# longer a step takes depends on your links.
 #
 # ## 5. Save and load
 # A network whose shards are on many ranks is saved by all of them, and each rank writes its own
@@ -402,7 +408,7 @@ for way in stage_of:
 # [`torch.distributed.checkpoint`](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) does both:
 #
 #     checkpoint.save({"net": net.state_dict()}, checkpoint_id=folder)   # on all ranks
-#     state = {"net": net.state_dict()}                                   # of a net of any number of ranks
+#     state = {"net": net.state_dict()}                                   # on another number of ranks
 #     checkpoint.load(state, checkpoint_id=folder)
 #     net.load_state_dict(state["net"])
 
@@ -479,10 +485,10 @@ for name in workloads.chosen(workload):
 # ## Going further (optional): ranks without a launcher
 # This part takes one minute, which is not counted above. Without a launcher, a program can start
 # its own ranks on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts
-# four new Python processes, and process *i* calls `work(i, data)`. It sets none of the variables
-# above, so `work` has to give its rank and the meeting point to `init_process_group` itself. The
-# processes share no variables, except for tensors that are passed as arguments or through a queue.
-# These are moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
+# four new Python processes, and process *i* calls `work(i, data)`. It sets none of the variables of
+# section 1, so `work` has to give its rank and the meeting point to `init_process_group` itself.
+# The processes share no variables, except for tensors that are passed as arguments or through a
+# queue. These are moved to shared memory ([PyTorch's documentation](https://docs.pytorch.org/docs/stable/multiprocessing.html)).
 #
 # ### Further reading
 # - S. Li et al., *[PyTorch Distributed: Experiences on Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704)*, VLDB, 2020. The paper about DDP, with buckets, hooks and measurements.

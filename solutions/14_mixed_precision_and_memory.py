@@ -65,7 +65,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # float16 therefore lacks range, while bfloat16 lacks digits. In PyTorch `tensor.half()` converts to
 # float16, `tensor.bfloat16()` to bfloat16, and `tensor.float()` to float32. A value that the format
 # does not contain is rounded to the nearest value that it does contain, as the next cell shows for
-# three numbers.
+# three numbers. A number that is too large for the format becomes `inf` (infinity).
 
 # %%
 for number in (1.001, 1e-8, 1e5):
@@ -200,9 +200,11 @@ for way, row in right.items():
 # </details>
 #
 # ## bfloat16 has few digits
-# Between 1 and 2 the numbers of bfloat16 are 1/128 apart, so 1.875 plus less than half of this,
-# 1/256, is rounded back to 1.875. Here 1/256 is 1/480 of the weight. The distance doubles at each
-# power of 2, so for any weight an update below 1/512 of the weight is lost.
+# Between 1 and 2 the numbers of bfloat16 are 1/128 apart. If a weight is 1.875, and an update adds
+# less than half of this distance, 1/256, the result is rounded back to 1.875. The update is lost.
+#
+# Between 2 and 4 the distance is twice as large, and between 1/2 and 1 it is half as large. It is
+# thus always at least 1/256 of the weight, so an update below 1/512 of the weight is always lost.
 #
 # ### Predict the sum
 # Add 0.005 to 1 a thousand times in bfloat16, rounding after each addition. The exact sum is 6.
@@ -288,16 +290,17 @@ last_losses = {way: f"{losses[-1]:.4f}" for way, losses in curves.items()}
 print(f"training loss of the last epoch: {last_losses}")
 
 # %% [markdown]
-# **Explain.** You should see that the curves of float32 and mixed precision coincide (the dashes
-# show both). The network whose weights are bfloat16 learns more slowly, because many of its updates
-# are rounded away. In a separate count, 90 % of the updates of the float32 training would have been
-# lost in weights of type bfloat16. All three networks have the same layers and the same
-# starting weights.
+# **Explain.** You should see that the curves of float32 and mixed precision coincide (one of them
+# is dashed, so that you can see both). The network whose weights are bfloat16 learns more slowly,
+# because many of its updates are rounded away. In a separate count, 90 % of the updates of the
+# float32 training would have been lost in weights of type bfloat16. All three networks have the
+# same layers and the same starting weights.
 #
 # ## What do 16 bits gain on this machine?
-# Arithmetic with 16-bit numbers is faster only where the hardware has instructions for it and
-# PyTorch's library uses these instructions. Otherwise the numbers are converted to float32 and
-# back. The instructions exist in these processors:
+# Arithmetic with 16-bit numbers is faster only where the hardware has instructions for it and the
+# library that PyTorch calls for it (oneDNN on most CPUs, cuDNN and cuBLAS on NVIDIA GPUs) uses
+# these instructions. Otherwise the numbers are usually converted to float32 and back. The
+# instructions exist in these processors:
 #
 # | | x86 CPUs with | ARM CPUs with | NVIDIA GPUs since |
 # |---|---|---|---|
@@ -313,9 +316,9 @@ print(lab14.abilities(device))
 # %% [markdown]
 # ### Predict the speed
 # On this machine, how many times as fast as in float32 is a training step of a convolutional
-# network in bfloat16, and in float16, with the images in PyTorch's usual layout? The answer 1 means
-# as fast, and 0.5 means half as fast. Both numbers are guesses. Without such instructions, expect
-# less than 1. With them, expect more than 1 if PyTorch's library has a routine that uses them.
+# network in bfloat16, and in float16, with the images in PyTorch's usual layout (all red values of
+# an image first, then all green ones)? The answer 1 means as fast, and 0.5 means half as fast. Both
+# numbers are guesses, for which the output above helps.
 
 # %%
 predict("14.2", bfloat16_speedup=2.0, float16_speedup=2.0)
@@ -360,8 +363,8 @@ predict.compare("14.2", **gains)
 # 122 times as slow, and on an AMD EPYC without such instructions both were about 20 times as slow.
 # (For this reason float16 is timed on CPUs only in the contiguous layout.)
 #
-# Compare the two rows of each type to see the influence of the layout. If a line says "not steady",
-# other programs used the machine, so run the cell again.
+# Where a type has two rows, compare them to see the influence of the layout. If a line says "not
+# steady", other programs used the machine, so run the cell again.
 #
 # ## What a training step keeps in memory
 # The second half of this lab is about bytes, and this is a good place for a break. A training step
@@ -372,7 +375,7 @@ predict.compare("14.2", **gains)
 # - the **optimizer state**, with Adam two numbers or 8 bytes per parameter;
 # - the **activations**, which the forward pass saves for the backward pass.
 #
-# The first three therefore have 4 + 4 + 8 = 16 bytes per parameter. Only the activations depend on
+# The first three therefore take 4 + 4 + 8 = 16 bytes per parameter. Only the activations depend on
 # the batch.
 #
 # In lab 02 we counted the output of every layer. Here we count what is really kept, because not
@@ -417,7 +420,8 @@ predict("14.3", activations_percent=50)
 # * `layers` is a table (pandas) with one row per layer. Its columns are `kind` ("conv", "linear",
 #   "relu", "pool"), `parameters`, and `activations`, the numbers in the layer's output for *one*
 #   image.
-# * `image` is the number of values in one image.
+# * `image` is the number of values in one image, `batch` the number of images, and `value` the
+#   bytes of a number.
 # * `layers.activations[layers.kind == "conv"].sum()`, for example, adds up the outputs of all
 #   convolutions, and is 0 for a network without any. `layers.activations.iloc[-1]` is the output of
 #   the last layer.
@@ -494,9 +498,11 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 # kept. Below: the backward pass has finished the third segment and has just run the second one
 # again.*
 #
-# At the peak, the inputs of all segments and the outputs of one segment are therefore in memory.
-# With the nine layers of the figure, this is when the third segment has just been run again: 3
-# inputs and 3 outputs, which are 6 tensors instead of 10.
+# The most tensors are in memory when the backward pass begins and has just run the last segment
+# again. The inputs of all segments are then still kept, and so are the outputs of one segment. For
+# the nine layers of the figure these are 3 inputs and 3 outputs, which are 6 tensors. Without
+# checkpointing there are 10, the network's input and nine outputs. (The lower half of the figure
+# shows a later moment, when the third segment's tensors have been freed.)
 #
 # ### Predict
 # The deep network below has 32 (linear, ReLU) pairs, which all put out equally many numbers.
@@ -554,7 +560,7 @@ trade = lab14.trade(checkpointed, pairs, rows, runs, device)
 title = f"Fewest are held near √{pairs} segments"
 axes = {"xlabel": "segments", "logx": True}
 plots.lines(trade["held"], ylabel="tensors held at the peak", title=title, **axes, name="held")
-title = "The price is at least one more forward pass"
+title = "The price is about one more forward pass"
 plots.lines(trade["longer"], ylabel="times as long as without", title=title, **axes, name="price")
 print(f"the forward pass is {trade['forward_share']:.0%} of a step without checkpoints")
 cut = trade["cut"]  # 8 segments, fewer in a net with fewer pairs
@@ -590,7 +596,7 @@ predict.compare("14.4", **found)
 #   your machine.
 # - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the
 #   optimizer state do not depend on the batch.
-# - Activation checkpointing costs at least one additional forward pass. Of n outputs it keeps k +
+# - Activation checkpointing costs about one additional forward pass. Of n outputs it keeps k +
 #   n/k, which grows like √n if k is chosen well. It helps where activations need most of the
 #   memory.
 #

@@ -4,7 +4,8 @@
 # In synchronous training, all ranks wait in every step for the slowest one. A single node with a
 # hot processor, a slow disk or a bad cable can therefore slow down a thousand healthy GPUs. Even if
 # all nodes are healthy, their times vary a little, and with more ranks it becomes more likely that
-# one of them is slow. A timer around the allreduce does not show which rank it is, or why.
+# one of them is slow. A timer around the allreduce of one rank does not show which rank it is, and
+# timers on all ranks do not show why.
 #
 # In this lab we predict how slow the slowest of many ranks is, find out from timelines which rank
 # is late and why, and see what helps if the cause is only chance.
@@ -223,20 +224,22 @@ shown = lab53.case("slow core", seed=1, ranks=4)
 lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow network?")
 
 # %% [markdown]
-# **Explain.** The exchange is short on rank 2 and long on all other ranks, so the rank with the
-# shortest exchange arrived last (lab 50). But a rank with a slow link arrives on time, and its
-# exchange is as long as that of the others. To find this rank, too, we look *inside* the exchange.
-# At each moment, a rank either **sends**, or **waits** for other ranks:
+# **Explain.** The exchange is short on rank 2 and long on all other ranks, so rank 2 arrived last
+# (lab 50). But this test misses a rank with a slow link. Such a rank arrives on time, and its
+# exchange is as long as that of the others.
 #
-# **wait = exchange - send**, and the rank that waits least is the one for which all others wait.
+# To find this rank, too, we look *inside* the exchange. At each moment, a rank either **sends**, or
+# **waits** for other ranks:
 #
-# For this a timeline of the whole allreduce is not enough. It has to show each send by itself,
-# without the time spent waiting.
+# **wait = exchange - send**
 #
-# A timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are "input",
-# "compute", "exchange" and "send". The sends of a rank are within its exchange, and each message
-# has one span. For example, an exchange from 3 to 8 s with sends from 3 to 4 s and from 6 to 7 s
-# has 2 s of send and therefore 3 s of wait.
+# The rank that waits least is the one for which all others wait, whether it computes late or sends
+# slowly. The timeline must therefore show each send by itself, without the time spent waiting.
+#
+# In this lab, a timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are
+# "input", "compute", "exchange" and "send". The sends of a rank are within its exchange, and each
+# message has one span. For example, an exchange from 3 to 8 s with sends from 3 to 4 s and from 6
+# to 7 s has 2 s of send and therefore 3 s of wait.
 #
 # ### Exercise 53.2 · From spans to parts
 # Add up the spans of one step. Return a dict with an array of shape (ranks,), in seconds, for each
@@ -284,9 +287,6 @@ print("Images of each rank:", shown.images.tolist())
 # Rank 3. But it has fewer images and computes for a shorter time. It therefore arrives at the
 # exchange no later than ranks 0 and 1, and waits even longer than they do.
 # </details>
-#
-# If you train with [Horovod](@horovod), you find the waiting time in its timeline as `NEGOTIATE`
-# (lab 44).
 #
 # ## 3. Whose fault, and why?
 # A single step proves nothing, because any rank may have a slow step now and then. We therefore
@@ -376,10 +376,11 @@ check("53.3", find, hunt)
 
 # %% [markdown]
 # ### A recording of real ranks
-# Now we record a timeline on real ranks, with their clocks synchronized. The work is a nap again,
-# and so is the time it takes to send the bytes. (In a real allreduce, sends wait at both ends of a
-# slow link, so the hunter could not tell which end is slow.) First read the plot yourself. This
-# takes about 5 s.
+# Now we record a timeline on real ranks, with their clocks synchronized. As before, the work is a
+# nap, and so is the time in which a rank sends its bytes. This makes the hunt easier than in
+# practice. In a real allreduce, the sends at *both* ends of a slow link take long, so your hunter
+# could not tell which end is slow. (The last optional part shows how to find out.) First read the
+# plot yourself. This takes about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -426,12 +427,12 @@ if ranks >= 4:
 # long and be late for this reason. In that case, run the cell again.)
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
-# Jitter has no cause that you could remove. Two methods reduce its effect:
+# Jitter is not the fault of one rank. You may remove some of it, such as background processes of
+# the operating system, but some always remains. Two methods reduce its effect:
 #
 # - **Backup workers** (Chen et al., 2016): a step is complete as soon as all but b of the ranks
 #   have their gradients, and the average is taken over these ranks. The b late ranks drop their
-#   gradients, and begin the next step together with the others. (In TensorFlow 1,
-#   `SyncReplicasOptimizer` lets them finish their step, and then drops their gradients.)
+#   gradients, and begin the next step together with the others.
 # - **Local SGD** (Stich, 2018): each rank makes H steps on its own. Then the *weights* of all ranks
 #   are averaged, and a new **round** of H steps begins.
 #
@@ -473,8 +474,10 @@ print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="
 # lost, and here they are always those of the same rank.
 #
 # ### Measure: what the network learns
-# To see what this costs, the next cell trains the digit network of lab 10 in this way. Each of the
-# ten ranks has either *mixed* images or only images of *its own digit*. The table shows the
+# What do dropped gradients and separate steps cost? The next cell trains the digit network of lab
+# 10 on ten ranks in four ways: synchronously, with one backup under normal jitter, with one backup
+# while rank 7 is slow, and with local SGD. It does this twice. First, each rank has *mixed* images,
+# and then only images of *its own digit*, so that rank 7 has the sevens. The table shows the
 # percentage of correct answers for all test images and for the sevens (medians of three seeds).
 # This takes about 20 s.
 

@@ -166,6 +166,27 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # Let **c** be how many times n bytes leave a node in the [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter). Here c is 1. As many bytes
 # leave it in the [allgather](../labs/GLOSSARY.md#allgather), which is the second half of the algorithm.
 #
+# ### Predict the bytes
+# There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
+# ring, (b) in halving with the farthest partner first?
+
+# %%
+predict("52.1", ring=..., halving=...)  # times n
+
+# %%
+predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
+
+
+# %% [markdown]
+# **Explain.** In the ring, one GPU of each node sends to the next node. It sends 15/16 n in the
+# reduce-scatter and as many bytes in the allgather, which is 1.875 n. In halving with the farthest
+# partner first, all four GPUs send through the NIC at the same time. That is 3 n in each half of
+# the algorithm, and 6 n in all.
+#
+# The reason is the shared NIC and this order of partners. With the nearest partner first, as in
+# [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the GPUs of a node add their vectors before anything leaves it. Then
+# only 1.5 n leave the node, less than in the ring. [Lab 26](26_hierarchical_allreduce.ipynb) does the same.
+#
 # In general, if p and `nodes` are powers of two, the first log₂ nodes rounds go to other nodes. In
 # these rounds a GPU sends n/2, n/4 and so on, n · (1 - 1/nodes) in all. The NIC carries this for
 # every GPU of the node, so c is `per_node · (1 - 1/nodes)`.
@@ -177,15 +198,6 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 #
 #     2 log₂ p · round + 2 n · (c · line + (p - 1)/p · software)
 #
-# ### Predict the bytes
-# There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
-# ring, (b) in halving with the farthest partner first?
-
-# %%
-predict("52.1", ring=..., halving=...)  # times n
-
-
-# %% [markdown]
 # ### Exercise 52.1 · What a bucket costs
 # Write the formulas of ring, tree and halving. `exchange` returns the seconds for one bucket of
 # `nbytes`. About 10 lines. *(advanced)*
@@ -217,20 +229,8 @@ def exchange(nbytes, row, learned):
 # slow and fast links.
 check("52.1", exchange)
 
-# %%
-predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
-
 
 # %% [markdown]
-# **Explain.** In the ring, one GPU of each node sends to the next node. It sends 15/16 n in the
-# reduce-scatter and as many bytes in the allgather, which is 1.875 n. In halving with the farthest
-# partner first, all four GPUs send through the NIC at the same time. That is 3 n in each half of
-# the algorithm, and 6 n in all.
-#
-# The reason is the shared NIC and this order of partners. With the nearest partner first, as in
-# [MPICH](https://www.mpich.org) ([lab 24](24_trees_and_halving.ipynb)), the GPUs of a node add their vectors before anything leaves it. Then
-# only 1.5 n leave the node, less than in the ring. [Lab 26](26_hierarchical_allreduce.ipynb) does the same.
-#
 # ## 3. The whole step
 # How do the seconds of the buckets become the seconds of a step? Four rules are missing.
 #

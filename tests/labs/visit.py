@@ -28,7 +28,7 @@ from authoring import cells as authoring_cells
 from authoring import generate, kernel
 from authoring.cell import Cell
 from authoring.source import Lab
-from labkit import paths, world
+from labkit import paths
 from labkit.labfile import Exercise
 
 from tests.labkit.plots import texts
@@ -154,9 +154,6 @@ class Visit:
         """Run all cells in one kernel, and add to the problems. Returns the notebook with its
         outputs."""
         env = {"LABKIT_FORKS": "0"} if cold else {}
-        if self.lab.header.ranks > world.cores():
-            # A waiting rank of MPICH's sleeps for longer: other tests need the core.
-            env["MPIR_CVAR_ENABLE_HEAVY_YIELD"] = "1"
         book, error = kernel.run(
             self.lab.stem,
             [Cell("code", WATCH, 0), *self.cells],

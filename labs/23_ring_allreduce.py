@@ -318,15 +318,16 @@ check("23.3", ring_cost)
 # Some switches can add. NVIDIA's SHARP (Scalable Hierarchical Aggregation and Reduction Protocol)
 # does so on InfiniBand, and NVLS (NVLink SHARP) on NVLink since 2022. A rank then sends its vector
 # up once and receives the sum once, so it sends about n bytes instead of 2n, and the bound does not
-# apply. For this reason nccl-tests can report a "bus bandwidth" above the bandwidth of the links on
-# such machines.
+# apply. For this reason nccl-tests, which computes a bandwidth from the ring's bytes, can report
+# more than the links of such machines carry.
 # </details>
 #
 # ### Measure: what do more ranks cost?
 # Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The points are runs of your ring on up to 64
 # virtual ranks. The second line is your formula. The third line is the formula for a single server,
-# an additional machine, which receives the vectors of all ranks one after the other and then sends
-# the sum to each of them, in 2α + 2pnβ seconds if the latencies of its messages overlap.
+# an additional machine, which receives the vectors of all ranks and then sends the sum to each of
+# them. Its link carries p vectors in and p vectors out, one after the other. If the latencies of
+# the messages overlap, this takes 2α + 2pnβ seconds.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -444,8 +445,10 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # A curve separates from its control where messages become longer than 12 KiB, because longer
 # messages wait for their receivers. The tree sends whole vectors, so this happens at 12 KiB. The
 # ring sends chunks of 1/64 of the vector, which are longer than 12 KiB when the vector is longer
-# than 64 · 12 KiB, about 0.8 MB. Between two of the plotted sizes, from 0.5 to 0.8 MB, only the
-# tree's messages wait, and there the ring is faster as well.
+# than 64 · 12 KiB, about 0.8 MB.
+#
+# Vectors just below this size are an exception. From 0.5 to 0.8 MB only the tree's messages wait,
+# so the ring is faster there, too. The plot does not show it, as none of its sizes is in this range.
 # </details>
 #
 # ### Measure: this machine

@@ -54,14 +54,21 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for several processes ([lab 51](51_mpi_against_nccl.ipynb)).
 # Each process finds its identity in the environment variables `RANK`, `WORLD_SIZE` and
 # `LOCAL_RANK`, and finds the address at which the processes meet in `MASTER_ADDR` and
-# `MASTER_PORT`. PyTorch's [launcher](../labs/GLOSSARY.md#launcher), [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them:
+# `MASTER_PORT`. PyTorch's [launcher](../labs/GLOSSARY.md#launcher), [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), sets them, for example for four
+# processes with `torchrun --nproc-per-node=4 train.py`. In this lab `launch.run(…,
+# [controller](../labs/GLOSSARY.md#controller)="torch")` does the same. The messages are carried on CPUs by **Gloo**, a library for
+# [collectives](../labs/GLOSSARY.md#collective) over TCP ([lab 51](51_mpi_against_nccl.ipynb)), and on GPUs by [NCCL](../labs/GLOSSARY.md#NCCL).
 #
-#     torchrun --nproc-per-node=4 train.py
+# <details><summary>And on several nodes?</summary>
+#
+# `srun` starts one torchrun on each node, and each torchrun starts its node's processes:
+#
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
 #         --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
 #
-# Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
-# **Gloo**, and on GPUs it is [NCCL](../labs/GLOSSARY.md#NCCL).
+# The options that begin with `--rdzv` (for *[rendezvous](../labs/GLOSSARY.md#rendezvous)*) let the launchers find each other: they
+# all connect to the first node of the job, at port 29500.
+# </details>
 #
 # ### The four parts of DDP
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
@@ -254,15 +261,17 @@ check("60.2", accumulate)
 # |---|---|---|
 # | 0 | nothing | DDP |
 # | 1 | Adam's averages | `ZeroRedundancyOptimizer` |
-# | 2 | Adam's averages and the gradients | FSDP with `reshard_after_forward=False` (see below) |
+# | 2 | Adam's averages and the gradients | FSDP (section 4) with an option |
 # | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
 # Sharded values have to be sent when another rank needs them. How much does a rank send in a step?
 # With n parameters and ring algorithms:
 #
-# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
-# - in stage 3 an [allgather](../labs/GLOSSARY.md#allgather) of the parameters for the forward pass, another one for the backward
-#   pass, and a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the gradients, which is n (p − 1) / p numbers three times. (An
+# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice. (With
+#   sharded averages, a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) gives each rank the gradients of its shard, and after the
+#   update an [allgather](../labs/GLOSSARY.md#allgather) gives all ranks the new parameters.)
+# - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
+#   pass, and a reduce-scatter of the gradients, which is n (p − 1) / p numbers three times. (An
 #   allreduce is a reduce-scatter and an allgather, so it counts twice.)
 #
 # For example, on 2 ranks a rank sends n numbers per step in stages 0 to 2, and 1.5 n in stage 3.
@@ -353,7 +362,7 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 5, 
 # as a multiple of n. The value of your formula is to the right of each.
 #
 # None of these values is timed. The bytes are those of the tensors on the rank that keeps most. The
-# numbers sent follow from the lengths of the arrays in rank 0's [collectives](../labs/GLOSSARY.md#collective), assuming that rings
+# numbers sent follow from the lengths of the arrays in rank 0's collectives, assuming that rings
 # send them. This takes about 15 s.
 
 # %%
@@ -386,16 +395,15 @@ for way in stage_of:
 # %% [markdown]
 # **Explain.** The last column is the control, the loss of the third step. All four ways should
 # train identically, to the last digit shown. Most of the bytes and of the traffic agree with your
-# formulas. Two rows need an explanation:
+# formulas. There are three exceptions:
 #
-# - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
-#   in the backward pass, and the bytes are counted after the step. From the forward pass until
-#   then they are whole on each rank, which saves the second allgather.
-# - ZeRO-1 sends more than the formula says. In the paper, a reduce-scatter gives each rank only the
-#   sums of the gradients that its own shard of Adam's averages needs, and an allgather then sends
-#   the new parameters. These two are as much as one allreduce. PyTorch's DDP instead gives all sums
-#   to every rank, with an allreduce, and `ZeroRedundancyOptimizer` then sends the new parameters
-#   with [broadcasts](../labs/GLOSSARY.md#broadcast). The last lines of the output show both.
+# - "FSDP, parameters kept" shows 8 bytes, as if the parameters were sharded, and not 10, because
+#   PyTorch frees the gathered parameters in the backward pass, and the bytes are counted after the
+#   step. From the forward pass until then they are whole on each rank, which saves the second
+#   allgather.
+# - ZeRO-1 sends more than the formula says. PyTorch's DDP gives all sums to every rank, with an
+#   allreduce in place of the reduce-scatter, and `ZeroRedundancyOptimizer` then sends the new
+#   parameters with [broadcasts](../labs/GLOSSARY.md#broadcast). The last lines of the output show both.
 # - In ZeRO-1 a rank may also keep slightly more than its share, because whole tensors are assigned
 #   to ranks.
 #

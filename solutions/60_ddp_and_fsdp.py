@@ -52,14 +52,21 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # [`torch.distributed`](@pytorch_distributed) is PyTorch's layer for several processes (lab 51).
 # Each process finds its identity in the environment variables `RANK`, `WORLD_SIZE` and
 # `LOCAL_RANK`, and finds the address at which the processes meet in `MASTER_ADDR` and
-# `MASTER_PORT`. PyTorch's launcher, [torchrun](@torchrun), sets them:
+# `MASTER_PORT`. PyTorch's launcher, [torchrun](@torchrun), sets them, for example for four
+# processes with `torchrun --nproc-per-node=4 train.py`. In this lab `launch.run(…,
+# controller="torch")` does the same. The messages are carried on CPUs by **Gloo**, a library for
+# collectives over TCP (lab 51), and on GPUs by NCCL.
 #
-#     torchrun --nproc-per-node=4 train.py
+# <details><summary>And on several nodes?</summary>
+#
+# `srun` starts one torchrun on each node, and each torchrun starts its node's processes:
+#
 #     srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d \
 #         --rdzv-id=$SLURM_JOB_ID --rdzv-endpoint=$(scontrol show hostnames | head -n1):29500 train.py
 #
-# Here `launch.run(…, controller="torch")` does the same. On CPUs the communication library is
-# **Gloo**, and on GPUs it is NCCL.
+# The options that begin with `--rdzv` (for *rendezvous*) let the launchers find each other: they
+# all connect to the first node of the job, at port 29500.
+# </details>
 #
 # ### The four parts of DDP
 # In PyTorch, averaging the gradients takes one line, `model = DistributedDataParallel(net)`.
@@ -267,13 +274,15 @@ check("60.2", accumulate)
 # |---|---|---|
 # | 0 | nothing | DDP |
 # | 1 | Adam's averages | `ZeroRedundancyOptimizer` |
-# | 2 | Adam's averages and the gradients | FSDP with `reshard_after_forward=False` (see below) |
+# | 2 | Adam's averages and the gradients | FSDP (section 4) with an option |
 # | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
 # Sharded values have to be sent when another rank needs them. How much does a rank send in a step?
 # With n parameters and ring algorithms:
 #
-# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice;
+# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice. (With
+#   sharded averages, a reduce-scatter gives each rank the gradients of its shard, and after the
+#   update an allgather gives all ranks the new parameters.)
 # - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
 #   pass, and a reduce-scatter of the gradients, which is n (p − 1) / p numbers three times. (An
 #   allreduce is a reduce-scatter and an allgather, so it counts twice.)
@@ -407,16 +416,15 @@ for way in stage_of:
 # %% [markdown]
 # **Explain.** The last column is the control, the loss of the third step. All four ways should
 # train identically, to the last digit shown. Most of the bytes and of the traffic agree with your
-# formulas. Two rows need an explanation:
+# formulas. There are three exceptions:
 #
-# - "FSDP, parameters kept" shows 8 bytes and not 10, because PyTorch frees the gathered parameters
-#   in the backward pass, and the bytes are counted after the step. From the forward pass until
-#   then they are whole on each rank, which saves the second allgather.
-# - ZeRO-1 sends more than the formula says. In the paper, a reduce-scatter gives each rank only the
-#   sums of the gradients that its own shard of Adam's averages needs, and an allgather then sends
-#   the new parameters. These two are as much as one allreduce. PyTorch's DDP instead gives all sums
-#   to every rank, with an allreduce, and `ZeroRedundancyOptimizer` then sends the new parameters
-#   with broadcasts. The last lines of the output show both.
+# - "FSDP, parameters kept" shows 8 bytes, as if the parameters were sharded, and not 10, because
+#   PyTorch frees the gathered parameters in the backward pass, and the bytes are counted after the
+#   step. From the forward pass until then they are whole on each rank, which saves the second
+#   allgather.
+# - ZeRO-1 sends more than the formula says. PyTorch's DDP gives all sums to every rank, with an
+#   allreduce in place of the reduce-scatter, and `ZeroRedundancyOptimizer` then sends the new
+#   parameters with broadcasts. The last lines of the output show both.
 # - In ZeRO-1 a rank may also keep slightly more than its share, because whole tensors are assigned
 #   to ranks.
 #

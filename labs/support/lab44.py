@@ -79,7 +79,7 @@ def asked_by_name(asked, events):
 # takes alpha + n / rate seconds; the step's end [s], its messages, and why it is so.
 STEPS = (
     ("a:100:0", 1000, 10, 1, 100, 3, 1, "Negotiation 0 to 1, a 1 to 3. That ends the step."),
-    ("a:100:2", 1000, 10, 1, 100, 13, 1, "Cycles begin at 0 and 10; the second finds a."),
+    ("a:100:12", 1000, 10, 1, 100, 23, 1, "Cycles begin at 0, 10 and 20; the third finds a."),
     ("c:30:0 a:80:0 b:70:0", 100, 10, 1, 10, 22, 3, "By `fuse`, c|a|b: 4 s, 9 s and 8 s."),
     ("a:100:0 b:100:0", 200, 10, 1, 100, 4, 1, "Negotiation 0 to 1, then one message of 3 s."),
     ("a:100:0 b:100:5", 1000, 4, 1, 20, 14, 2, "Message a: 1 to 7. Then the next cycle."),

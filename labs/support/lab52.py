@@ -44,7 +44,7 @@ def seconds_of_a_bucket(exchange):
         beta = max(within, between)
         slips = {
             "in each of 2 (p - 1) rounds a part of n/p bytes is sent": 30 * (alpha + mb * beta),
-            "there are 2 (p - 1) rounds: there, and back": 15 * (alpha + mb / 16 * beta),
+            "the allgather has p - 1 rounds, too": 15 * (alpha + mb / 16 * beta),
             "what the software adds to a byte is missing": (
                 30 * (alpha + mb / 16 * max(0.3, within))
             ),
@@ -52,13 +52,13 @@ def seconds_of_a_bucket(exchange):
         if inside > 0.5:
             slips = {
                 "what the software adds inside a node is missing": 30 * (alpha + mb / 16 * 0.8),
-                "the slowest link of the way decides; here it is one inside a node": (
+                "β belongs to the slowest link, which is inside a node here": (
                     30 * (alpha + mb / 16 * between)
                 ),
             }
         _bucket(exchange, 30 * (alpha + mb / 16 * beta), slips, inside=inside * 1e-9)
-    for algorithm in ("ring", "tree", "halving"):
-        slips = {"a node alone sums in a ring": 4 * alpha + 2 * mb * 0.15}
+    for algorithm in ("ring", "tree", "halving", "server"):
+        slips = {"a single node always uses the ring": 4 * alpha + 2 * mb * 0.15}
         one = {"gpus": 4, "per_node": 4, "network": "none"}
         _bucket(exchange, 6 * (alpha + mb / 4 * 0.15), slips, algorithm=algorithm, **one)
     for gpus, network, beta in ((16, "TCP", 0.5), (24, "TCP", 0.5), (1024, "host", 0.8)):
@@ -66,14 +66,14 @@ def seconds_of_a_bucket(exchange):
         slips = {
             "log₂ p is not rounded": 2 * math.ceil(math.log2(gpus)) * alpha + 2 * mb * beta,
             "the bytes go up and down": rounds * alpha + mb * beta,
-            "chunks follow one another: the bytes are not paid in each round": (
+            "chunks follow one another, so the bytes are not paid in each round": (
                 rounds * (alpha + mb * beta)
             ),
             "the software is that of row.network": rounds * alpha + 2 * mb * 0.5,
         }
         changes = {"algorithm": "tree", "gpus": gpus, "network": network}
         _bucket(exchange, rounds * alpha + 2 * mb * beta, slips, **changes)
-    for gpus, per_node, network in ((16, 4, "host"), (16, 1, "TCP"), (64, 4, "TCP")):
+    for gpus, per_node, network in ((32, 4, "host"), (16, 1, "TCP"), (64, 4, "TCP")):
         rounds = 2 * math.log2(gpus)
         software = 0.5 if network == "host" else 0.2
         own = (1 - 1 / gpus) * software
@@ -85,14 +85,16 @@ def seconds_of_a_bucket(exchange):
             "a part of the bytes stays in the node: c is per_node · (1 - 1/nodes)": (
                 rounds * alpha + 2 * mb * (per_node * 0.3 + own)
             ),
-            "each GPU has a process of its own: the software is not shared": (
+            "each GPU has its own process, so the software is not shared": (
                 rounds * alpha + 2 * mb * crossing * (0.3 + software)
             ),
             "the software is that of row.network": (
                 rounds * alpha + 2 * mb * (crossing * 0.3 + (1 - 1 / gpus) * 0.5)
             ),
+            "the formula of halving has no link inside a node": rounds * alpha + 2 * mb * 9.05,
         }
         changes = {"algorithm": "halving", "gpus": gpus, "per_node": per_node, "network": network}
+        changes["inside"] = 9e-9  # slower than all of it
         _bucket(exchange, want, slips, **changes)
     row = run_of(algorithm="server", network="gRPC", senders=16, servers=4)
     want = 1e3 * to_servers(64e6, row, LEARNED)
@@ -104,12 +106,14 @@ def _bucket(exchange, milliseconds, slips, **changes):
     with check.case(
         f"{row.algorithm}, {row.gpus} GPUs in {row.nodes} node{'s' if row.nodes > 1 else ''}"
     ):
-        got = exchange(64e6, row, LEARNED)
+        given = Learned(LEARNED)
+        got = exchange(64e6, row, given)
+        expect.unchanged(LEARNED, given, "learned")
         expect(got is not None, "exchange returns None.")
         expect.close(1e3 * got, milliseconds, "ms of 64 MB", rtol=1e-6, slips=slips)
         # Half of the bytes, each four times as long, and rounds twice as long: all twice as long.
         slow = replace(row, line=4 * row.line, inside=4 * row.inside)
-        learned = {name: 4 * value for name, value in LEARNED.items()}
+        learned = Learned({name: 4 * value for name, value in LEARNED.items()})
         learned["round"] = 2 * LEARNED["round"]
         twice = "ms of 32 MB, where a byte takes four times and a round twice as long"
         got = exchange(32e6, slow, learned)
@@ -124,7 +128,7 @@ def seconds_of_a_step(step, READY, exchange):
         _step(step, READY, exchange, ("hidden", "order", "stragglers"), net=net)
         changes = {"algorithm": "halving", "network": "host", "alone": 0.1}
         _step(step, READY, exchange, ("hidden", "order"), net=net, **changes)
-        _step(step, READY, exchange, ("back", "order"), net=net, **server)
+        _step(step, READY, exchange, ("back", "each", "order"), net=net, **server)
         changes = {"algorithm": "server", "network": "none", "gpus": 4}
         _step(step, READY, exchange, ("one node",), net=net, **changes)
     _step(step, READY, exchange, ("stragglers",), alone=2.0, gpus=512)
@@ -146,14 +150,18 @@ def _step(step, ready, exchange, mistakes, learned=None, **changes):
     overlapped = [share * computing + seconds for share, seconds in sent]
     all_of_it = computing + sum(seconds for _, seconds in sent) + back
     known = {
-        "hidden": ("nothing is hidden here: buckets are sent while backward computes", all_of_it),
+        "hidden": ("buckets are sent during the backward pass, not after it", all_of_it),
         "order": (
             "a bucket waits until the one before it has arrived",
             max(computing, *overlapped) + back,
         ),
-        "back": ("the weights' way back is missing", _end(computing, sent, 0.0, row.input)),
+        "back": ("the new weights are not sent back", _end(computing, sent, 0.0, row.input)),
+        "each": (
+            "all weights come back as one bucket",
+            _end(computing, sent, sum(seconds for _, seconds in sent), row.input),
+        ),
         "one node": (
-            "in one node there are no servers, and no way back",
+            "in one node there are no servers, so no weights are sent back",
             _end(computing, sent, whole, row.input),
         ),
         "stragglers": (
@@ -162,16 +170,18 @@ def _step(step, ready, exchange, mistakes, learned=None, **changes):
         ),
         "input": ("a step is not shorter than its input", _end(computing, sent, back, 0.0)),
         "after": (
-            "a node reads its images during the way back, too",
+            "a node reads its images while the weights are sent back, too",
             back + _end(computing, sent, 0.0, row.input),
         ),
     }
     with check.case(f"net {row.net}, {row.algorithm}, {row.gpus} GPUs, nodes: {row.nodes}"):
         before = list(ready[row.net])
-        got = step(row, learned)
+        given = Learned(learned)
+        got = step(row, given)
         changed = ready[row.net] != before
         ready[row.net] = before
         expect(not changed, "step changes READY; only read it.")
+        expect.unchanged(learned, given, "learned")
         expect(got is not None, "step returns None.")
         slips = dict(known[mistake] for mistake in mistakes)
         expect.close(
@@ -180,7 +190,7 @@ def _step(step, ready, exchange, mistakes, learned=None, **changes):
 
 
 def _end(computing, sent, back, reading):
-    """Seconds of a step: computing, buckets one after another, the way back from servers, input."""
+    """Seconds of a step: computing, buckets one after another, new weights, input."""
     end = 0.0
     for share, seconds in sent:
         end = max(end, share * computing) + seconds
@@ -191,14 +201,15 @@ def _end(computing, sent, back, reading):
 def systems_seen_and_unseen(split, errors, step):
     """Whole systems on one side or the other, all rows; errors of images per second, with sign."""
     # Ten times as fast as published, so rows that split reads from the table itself differ.
+    # The name of one system is a part of another's.
     rows = [ten_times(row) for row in published()]
+    rows[0] = replace(rows[0], system="Daint")
     for seen in (SEEN, ("Piz Daint",), ("Horovod 25 Gb/s RoCE", "Piz Daint", "Facebook P100")):
         with check.case(f"seen = {seen}"):
             given = list(rows)
             sides = split(given, seen)
-            expect(
-                sides is not None and len(sides) == 2, f"split returns two lists, not {sides!r}."
-            )
+            lists = isinstance(sides, (tuple, list)) and [hasattr(one, "__len__") for one in sides]
+            expect(lists == [True, True], "split returns two lists of rows.")
             expect(given == rows, "split changes the list `rows`; build two new lists.")
             on_both = {row.system for row in sides[0]} & {row.system for row in sides[1]}
             expect(not on_both, f"these systems are on both sides: {', '.join(sorted(on_both))}.")
@@ -337,15 +348,12 @@ def to_servers(nbytes: float, row: Row, learned: Mapping[str, float]) -> float:
 
 
 class Learned(dict[str, float]):
-    """The numbers of a model, by name. A network that is not there ends in a sentence, not in a
-    KeyError."""
+    """The numbers of a model, by name. A name that it lacks ends in a sentence, not a KeyError."""
 
     def __missing__(self, name: str) -> float:
-        networks = [known for known in self if known not in BEGIN]
         raise LabError(
-            f"Nothing is known of network {name!r}: the fit has seen"
-            f" {', '.join(networks) or 'none'} between nodes. (Within one node, no network is asked"
-            " for.)"
+            f"`learned` has no {name!r}, only {', '.join(map(repr, self))}. A network is in it if"
+            " the fit saw it between nodes; a single node uses none."
         )
 
 
@@ -415,6 +423,30 @@ def run_of(**changes) -> Row:
 def ten_times(row: Row) -> Row:
     """The row with ten times the published images per second, which nobody could have measured."""
     return replace(row, step=row.step / 10)
+
+
+def print_learned(learned: Learned) -> None:
+    """Each number on a line, with its unit."""
+    for name, value in learned.items():
+        unit = {"round": "µs a round", "straggler": "% of a step"}.get(name, "ns a byte")
+        factor = {"round": 1e6, "straggler": 100}.get(name, 1e9)
+        print(f"{name:10} {factor * value:6.2f} {unit}")
+
+
+def judged(parts: Mapping[str, Sequence[Row]], errors) -> pandas.DataFrame:
+    """A line for each row of each part: part, system, run, and its error in percent."""
+    return pandas.DataFrame(
+        {"part": part, "system": row.system, "run": str(row), "error, %": 100 * error}
+        for part, rows in parts.items()
+        for row, error in zip(rows, errors(rows), strict=True)
+    )
+
+
+def by_system(table: pandas.DataFrame) -> pandas.DataFrame:
+    """For each system of `judged`: its rows, their median without sign, their worst with sign."""
+    errors = table.groupby(["part", "system"])["error, %"]
+    median, worst = lambda one: one.abs().median(), lambda one: one[one.abs().idxmax()]
+    return errors.agg(rows="size", median=median, worst=worst).round(0)
 
 
 @plots.styled

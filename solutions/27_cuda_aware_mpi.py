@@ -6,7 +6,7 @@
 # to copy the gradients to the host, send them from there, and copy what arrives back to the GPU.
 # This works everywhere, but the two copies can cost more than the message. An MPI library that is
 # *CUDA-aware* accepts GPU memory directly. If a program passes GPU memory to any other library, the
-# program crashes or sends wrong values.
+# program can crash or send wrong values.
 #
 # In this lab we copy GPU memory to the host and send the copy (*staging*), first in one piece, and
 # then in a pipeline in which copies and messages overlap. After that we ask an MPI library whether
@@ -21,7 +21,7 @@
 # *Above: plain MPI sends host memory, so two copies are necessary, while a CUDA-aware MPI library
 # takes the memory of the GPU. Below: the three steps over time, if each takes equally long.*
 #
-# Needs: mpi · Ranks: 2 · Minutes: 50 · Level: intermediate · Before: 20, 22, 23
+# Needs: mpi · Ranks: 2 · Minutes: 45 · Level: intermediate · Before: 20, 22, 23
 
 # %%
 import itertools
@@ -58,7 +58,7 @@ slow_read = 1e9  # bytes per second of a network card (NIC) with slow reads from
 #
 # The host memory of such a copy has to be *pinned*, which means that the operating system promises
 # not to move it. Allocating pinned memory takes long, so your functions get theirs as arguments,
-# allocated once. Slices (`memory[a:b]`) are views and not copies.
+# allocated once. All lengths are in bytes, and slices (`memory[a:b]`) are views and not copies.
 #
 # ### Predict
 # How many times as long as the message alone do a copy to the host, a message and a copy to the
@@ -320,14 +320,18 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 
 # %% [markdown]
 # **Explain.** You should see that a staged message takes the sum of its steps, which on the
-# emulated device is little more than two copies. A pipelined message takes little more than its
-# slowest step, which is one copy, as soon as it consists of several chunks (of 1 MiB here). Shorter
-# messages fit into a single chunk, so both ways are equally fast for them.
+# emulated device is little more than two copies. The pipeline is faster as soon as the message
+# consists of several chunks (of 1 MiB here). Shorter messages fit into a single chunk, so both ways
+# are equally fast for them.
+#
+# According to T, the 16 chunks of 16 MiB take as long as 17 copies and a message of 1 MiB. On the
+# emulated device these are 17 · 4.59 + 0.26 = 78.3 ms, or 1.16 times the slowest step, which is one
+# copy of 67.5 ms. If your pipeline takes clearly longer, a rank probably had to wait for a core
+# before it could start the next copy.
 #
 # For prediction 27.1, a byte takes 4 + 0.25 + 4 = 8.25 ns, which is 33 times as long as the message
-# alone at 4 GB/s. You may measure less, because other programs on these cores slow down the
-# message, by which we divide. The pipeline may take 1.2 times its slowest step or more, probably
-# because a rank has to wait for a core before it can start the next copy.
+# alone at 4 GB/s. You may measure less if other programs on these cores slow down the message, by
+# which we divide.
 #
 # Would a faster network make the pipeline faster on the emulated device?
 #
@@ -339,8 +343,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # </details>
 #
 # ### What you take away
-# - A staged message takes the sum of its three steps, and a pipelined message takes little more
-#   than its slowest step.
+# - A staged message takes the sum of its three steps, and a pipelined message of many chunks takes
+#   little more than its slowest step.
 # - A library that was built for CUDA might still have its support switched off, so ask the library
 #   *and* look at the environment. MVAPICH2-GDR needs `MV2_USE_CUDA=1`.
 #
@@ -352,8 +356,8 @@ predict.compare("27.1", staged_over_host=median["staged"] / median["message"])
 # length lies in between, and T tells us where. Each step has a start in seconds, and seconds per
 # byte. Let
 #
-# - a be the start of the step with the most seconds per byte, which is the slowest one, and s its
-#   seconds per byte,
+# - a be the start of the step with the most seconds per byte, which is the slowest one unless
+#   chunks are very short, and s its seconds per byte,
 # - r be the seconds per byte that the *other two* steps take together.
 #
 # A chunk has n/k bytes, so its three steps take the sum of all three starts plus (r + s) · n/k.

@@ -226,6 +226,8 @@ def _flat(buf: object, kind: object, call: str, name: str, fill: bool, adds: boo
         try:
             data = np.asarray(memoryview(buf))
         except (TypeError, ValueError):
+            if hasattr(buf, "__array__"):
+                np.asarray(buf)  # memory of a device has a better message
             raise _wrong_type(call, name, type(buf).__name__) from None
     if data.dtype not in PLAIN:
         raise _wrong_type(call, name, f"an array of {data.dtype}")

@@ -33,7 +33,7 @@ WRONG = [
           "was not filled. All copies awaited?"),
     Wrong("27.1", "hands plain MPI the device's memory",
           "comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)",
-          "comm.Sendrecv(out, dest=dest, recvbuf=into, source=source)", "must be a NumPy array of numbers"),
+          "comm.Sendrecv(out, dest=dest, recvbuf=into, source=source)", "This is device memory"),
     Wrong("27.1", "dest and source exchanged",
           "dest=dest, recvbuf=inbox, source=source", "dest=source, recvbuf=inbox, source=dest",
           "`into` on rank"),
@@ -51,8 +51,23 @@ WRONG = [
           "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n",
           "    comm.Send(outbox, dest=dest)\n    comm.Recv(inbox, source=source)\n", "waits in Send"),
     Wrong("27.1", "memory that is not pinned",
-          "device.to_host(outbox, out).wait()", "device.to_host(np.empty(len(out), np.uint8), out).wait()",
-          "pinned memory from device.pinned"),
+          "device.to_host(outbox, out).wait()", "device.to_host(np.empty_like(outbox), out).wait()",
+          "not unpinned and Memory"),
+    Wrong("27.1", "begins the copy to the device before the bytes have come",
+          ["    comm.Sendrecv(", "device.to_device(into, inbox).wait()"],
+          ["    copy = device.to_device(into, inbox)\n    comm.Sendrecv(", "copy.wait()"],
+          "was changed between its start and its wait"),
+    Wrong("27.1", "even ranks send first, odd ranks receive first",
+          "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n", """\
+    if dest == comm.rank:
+        comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)
+    elif comm.rank % 2:
+        comm.Send(outbox, dest=dest)
+        comm.Recv(inbox, source=source)
+    else:
+        comm.Recv(inbox, source=source)
+        comm.Send(outbox, dest=dest)
+""", "its three steps take 22"),
     Wrong("27.1", "copies to the host twice", "device.to_host(outbox, out).wait()",
           "device.to_host(outbox, out).wait()\n    device.to_host(outbox, out).wait()",
           "the number of copies to host: expected 1, got 2"),
@@ -78,7 +93,7 @@ WRONG = [
         sent[i].Wait()
 """, COME + "        landed[i].wait()\n        if i + 1 < len(pieces):\n" + NEXT + "\n"], "in turns"),
     Wrong("27.2", "receives into a half that is still being copied to the device",
-          LANDED, "", "`into` on rank"),
+          LANDED, "", "was changed between its start and its wait"),
     Wrong("27.2", "copies into a half that is still being sent", SENT, "", "before"),
     Wrong("27.2", "sends before the chunk is on the host",
           "        copy.wait()\n        sent.append", "        sent.append", "rubbish of a pinned buffer"),
@@ -89,11 +104,6 @@ WRONG = [
     Wrong("27.2", "drops the last chunk if it is short",
           ["for i in range(len(pieces)):", "if i + 1 < len(pieces):"],
           ["for i in range(max(1, len(out) // chunk)):", "if i + 1 < len(out) // chunk:"], "was not filled"),
-    Wrong("27.2", "copies the chunk before to where this one belongs",
-          "device.to_device(into[pieces[i]], half(inbox, i))",
-          "device.to_device(into[pieces[i]], half(inbox, i + 1)[: pieces[i].stop - pieces[i].start]) "
-          "if i + 1 < len(pieces) else device.to_device(into[pieces[i]], half(inbox, i))",
-          "Slice the longer one"),
     Wrong("27.3", "the number of chunks, not their bytes",
           "round(sqrt(nbytes * start / rest))", "round(sqrt(nbytes * rest / start))", "is best"),
     Wrong("27.3", "all three steps in r",
@@ -122,7 +132,7 @@ WRONG = [
           "direct[0] + nbytes * direct[1]", "direct[0]", "direct takes 1.03"),
     Wrong("27.3", "the start of the first step, not of the slowest",
           "rest = sum", "start = steps[0][0]\n    rest = sum", "is best"),
-    Wrong("27.3", "chunks of no bytes where steps start at once",
+    Wrong("27.3", "chunks of no bytes where steps start nearly at once",
           [BEST, "nbytes / chunk"],
           ["min(nbytes, round(sqrt(nbytes * start / rest)))", "nbytes / max(1, chunk)"],
           "you take chunks of 0; 1 bytes, a whole number, is best"),
@@ -154,11 +164,13 @@ RIGHT = [
     MPI.Request.Waitall(sent)
     for copy in landed:
         copy.wait()"""),
-    Right("27.2", "the end in two loops, copies first", DONE, """\
-    for copy in landed:
-        copy.wait()
-    for request in sent:
-        request.Wait()"""),
+    Right("27.2", "Sendrecv, while the next chunk is copied", [
+          "        coming = comm.Irecv(half(inbox, i), source=source)\n",
+          "        sent.append(comm.Isend(half(outbox, i), dest=dest))\n", SENT, "coming.Wait()", DONE], [
+          "", "", "", "comm.Sendrecv(half(outbox, i), dest, 0, half(inbox, i), source)",
+          "    for copy in landed:\n        copy.wait()"]),
+    Right("27.3", "by the number of chunks", BEST,
+          "max(1, min(nbytes, round(nbytes / sqrt(nbytes * rest / start))))"),
     Right("27.3", "a NumPy number, cut by np.clip", BEST,
           "np.clip(np.rint(np.sqrt(nbytes * start / rest)), 1, nbytes).astype(int)"),
     Right("27.3", "sorted by seconds per byte", [

@@ -282,7 +282,7 @@ def skipped_together(average):
     nan = float("nan")
     inf = float("inf")
     steps = {  # by name: the gradients of ranks 0, 1, 2
-        "all finite": ([1.0, 2.0], [3.0, 4.0], [8.0, 6.0]),
+        "all finite": ([1.0, 2.0], [3.0, 4.0], [8.0, 6.5]),
         "a nan on rank 1": ([1.0, 2.0], [3.0, nan], [8.0, 6.0]),
         "inf on rank 0, -inf on rank 2": ([inf, 2.0], [3.0, 4.0], [-inf, 6.0]),
         "inf on rank 2": ([1.0, 2.0], [3.0, 4.0], [inf, 6.0]),

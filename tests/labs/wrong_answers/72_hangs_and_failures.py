@@ -107,6 +107,7 @@ WRONG = [
     Wrong("72.7", "three ranks and no others", "gradient /= dist.get_world_size()", "gradient /= 3",
           "of two ranks"),
     Wrong("72.7", "no exchange", _SUM, "", "gradient afterwards"),
+    Wrong("72.7", "rounded down", "gradient /= dist", "gradient //= dist", "gradient afterwards"),
     Wrong("72.7", "not in place", "    gradient /= dist.get_world_size()\n",
           "    gradient = gradient / dist.get_world_size()\n", "This is the sum"),
 ]

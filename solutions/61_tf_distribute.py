@@ -152,9 +152,9 @@ check("61.1", tf_config)
 #     images = strategy.reduce("SUM", counts, axis=None)   # their sum
 #
 # Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
-# gradients of all replicas. It does not compute their mean. The sum, however, should be the gradient
-# of the mean over all images of all replicas, so the loss of each replica has to be divided by a
-# number. By which one?
+# gradients of all replicas. It does not compute their mean. The sum, however, should be the
+# gradient of the mean over all images of all replicas, so the loss of each replica has to be
+# divided by a number. By which one?
 # <details><summary>Answer</summary>
 #
 # By the number of replicas. The loss of a replica is the mean over its own images, and all replicas
@@ -295,8 +295,8 @@ check("61.3", servers_send, ring_sends)
 # %% [markdown]
 # ### Predict
 # Take the small VGG, two servers and two workers. How many megabytes does each server send in a
-# step, and how many does each worker of a ring of two? Compute from the sizes printed above, without
-# your functions.
+# step, and how many does each worker of a ring of two? Compute from the sizes printed above,
+# without your functions.
 
 # %%
 predict("61.3", server_0=..., server_1=..., ring=...)  # megabytes (1e6 bytes)
@@ -353,11 +353,12 @@ print(pandas.DataFrame(rows).set_index(["net", "way", "process"]).round(3).to_st
 # **Explain.** You should see a `counted / predicted` just above 1, by about one part in a hundred
 # at most. The difference is what gRPC sends in addition to the tensors.
 #
-# One of the two servers of the small VGG sends nearly five times as many bytes as the other, because
-# it has the variable that represents fc6. The servers of the small ResNet share the work well.
+# One of the two servers of the small VGG sends nearly five times as many bytes as the other,
+# because it has the variable that represents fc6. The servers of the small ResNet share the work
+# well.
 #
-# **Was the sum right?** One process with all the images should have the same losses as the ring. The
-# next cell compares them. As a control, the process also trains with `ranks` times the learning
+# **Was the sum right?** One process with all the images should have the same losses as the ring.
+# The next cell compares them. As a control, the process also trains with `ranks` times the learning
 # rate, which for our plain SGD is the same as adding the gradients and not averaging them.
 
 # %%
@@ -463,8 +464,9 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 # The small VGG sends three times as many bytes per image as the small ResNet, no matter which
 # library transfers them.
 #
-# The times are less reliable. All processes share this machine's cores, and messages between them do
-# not cross a network. Do not compare rows in which `steady` is False, whose times varied too much.
+# The times are less reliable. All processes share this machine's cores, and messages between them
+# do not cross a network. Do not compare rows in which `steady` is False, whose times varied too
+# much.
 #
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
@@ -484,9 +486,9 @@ predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 # %% [markdown]
 # ### On the tabletop
 # `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine, and
-# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell shows
-# the job's table. Without a job it shows the kit's own. The column `ms alone` contains the job's own
-# times, for which you can compute the shares again.
+# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell
+# shows the job's table. Without a job it shows the kit's own. The column `ms alone` contains the
+# job's own times, for which you can compute the shares again.
 
 # %%
 frame, whose = cluster.records_or_reference("61", "training")
@@ -569,8 +571,8 @@ if len(frame):
 # TCP, so we only quote it.
 #
 # TensorFlow 2 removed gRPC+X together with `tf.contrib`, so a server of today's TensorFlow refuses
-# `protocol="grpc+verbs"`. One such X still exists, because with GPUs TensorFlow's ring can use NCCL,
-# and gRPC then only connects the workers.
+# `protocol="grpc+verbs"`. One such X still exists, because with GPUs TensorFlow's ring can use
+# NCCL, and gRPC then only connects the workers.
 #
 # ### Further reading
 # - [@awan2019] The measurements of gRPC, gRPC+X and allreduce that this lab quotes.

@@ -11,11 +11,11 @@
 # In this lab we start real clusters of TensorFlow processes, write one training step that runs
 # under every strategy, compute the bytes of servers and rings, and compare the numbers with what
 # the operating system counts on the wire. At the end we compare with Horovod over a slow
-# link, and read from published runs why most users left gRPC.
+# link, and read from published runs why most users left parameter servers.
 #
 # **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
 # that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
-# and find a server that is a bottleneck, and (4) explain what gRPC, gRPC+X and "no gRPC" were.
+# and (4) find the server that is a bottleneck, and explain what it meant for published runs.
 #
 # ![Left: two workers and two parameter servers, one of which keeps the large variable fc6 and sends most bytes. Right: two workers in a ring send equally many bytes](61_servers.svg)
 #
@@ -23,7 +23,7 @@
 # server with the largest variable becomes the bottleneck. In a ring (right) all workers send the
 # same number of bytes.*
 #
-# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 65 · Level: intermediate · Before: 11, 31, 41
+# Needs: horovod, tensorflow · Ranks: 2 · Minutes: 60 · Level: intermediate · Before: 11, 31, 41
 
 # %%
 import json
@@ -63,11 +63,13 @@ print(second.device)
 # ask for a copy. TensorFlow noticed that the tensor had to change devices, and inserted a *Send* on
 # one side and a *Recv* on the other. In lab 62 you write these messages yourself.
 #
-# The printed names show how this extends to several machines. `/job:localhost/task:0` is a
-# **process**. In a cluster the processes are called `/job:worker/task:1` or `/job:ps/task:0` (ps is
-# a parameter server), and `with tf.device("/job:ps/task:0"):` works in the same way. Then Send and
-# Recv are in two processes, and a library has to transfer the tensor. TensorFlow uses
-# [**gRPC**](@grpc), which calls functions in other processes over TCP.
+# The printed names show how this extends to several machines. `/job:localhost` and `/task:0`
+# together name a **process**. In a cluster the processes are called `/job:worker/task:1` or
+# `/job:ps/task:0` (ps is a parameter server), and `with tf.device("/job:ps/task:0"):` works in the
+# same way.
+#
+# In a cluster, Send and Recv are in two processes, and a library has to transfer the tensor between
+# them. TensorFlow uses [**gRPC**](@grpc), which calls functions in other processes over TCP.
 #
 # ## 2. The identity of a process: TF_CONFIG
 # A process of a TensorFlow cluster has to find out which process it is and which others exist. It
@@ -87,13 +89,15 @@ print(second.device)
 # | `SLURM_PROCID` | number of this task, from 0 | `"3"` |
 #
 # Every node has the same number of tasks, and tasks fill one node after the other. Of 6 tasks on 2
-# nodes, for example, tasks 0, 1 and 2 are on the first. We can choose the port. Two tasks of a node
-# cannot use the same one, so they take `port`, `port + 1` and so on.
+# nodes, for example, tasks 0, 1 and 2 are on the first.
+#
+# We choose the ports. Two tasks of a node cannot use the same one, so they take `port`, `port + 1`
+# and so on, and each node begins with `port` again.
 #
 # ### Exercise 61.1 · TF_CONFIG from Slurm
-# `slurm` is a dictionary of these variables, `hosts` is the list of nodes, and `port` is the first
-# port on each node. Return the TF_CONFIG of this task. All tasks are workers. `json.dumps(…)`
-# converts a dictionary to a string. About 6 lines. *(beginner)*
+# `slurm` is a dictionary of these variables, `hosts` is the list of nodes in Slurm's order, and
+# `port` is the first port on each node. Return the TF_CONFIG of this task. All tasks are workers.
+# `json.dumps(…)` converts a dictionary to a string. About 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: where is task t?</summary>
 #
@@ -133,15 +137,11 @@ check("61.1", tf_config)
 # | `ParameterServerStrategy` | one copy, on servers | any worker that is free | servers, over gRPC |
 #
 # A copy together with its device is called a *replica*. The same step runs under all three
-# strategies if you write it with these calls:
+# strategies if you write it with two calls:
 #
 # - `strategy.run(function, args=(pictures, labels))` calls `function` on every replica, with the
 #   replica's own images and labels. The results are kept separately, one value for each replica.
-# - `strategy.reduce("SUM", values, axis=None)` adds such values up.
-# - `strategy.num_replicas_in_sync` is the number of replicas that take a step together. With
-#   servers it is 1 on our CPUs, because each worker takes its own steps.
-# - Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
-#   gradients of all replicas. It does not compute their mean.
+# - `strategy.reduce("SUM", values, axis=None)` adds such values up, over all processes.
 #
 # For example, these lines count the images of all replicas:
 #
@@ -151,14 +151,19 @@ check("61.1", tf_config)
 #     counts = strategy.run(count, args=(pictures,))       # one number for each replica
 #     images = strategy.reduce("SUM", counts, axis=None)   # their sum
 #
-# The sum of the gradients should be the gradient of the mean over all images of all replicas. The
-# loss of each replica therefore has to be divided by a number. By which one?
+# Inside the function, `optimizer.apply_gradients(zip(gradients, variables))` first **adds** the
+# gradients of all replicas. It does not compute their mean. The sum, however, should be the
+# gradient of the mean over all images of all replicas, so the loss of each replica has to be
+# divided by a number. By which one?
 # <details><summary>Answer</summary>
 #
 # By the number of replicas. The loss of a replica is the mean over its own images, and all replicas
 # have the same number of images. If the losses of two replicas are 1 and 3, the mean over all
 # images is 2, which is 1/2 + 3/2.
 # </details>
+#
+# `strategy.num_replicas_in_sync` is the number of replicas that take a step together. With servers
+# it is 1 on our CPUs, because each worker takes its own steps.
 #
 # Why not Keras' `fit`?
 # <details><summary>Answer</summary>
@@ -220,10 +225,10 @@ check("61.2", train_step)
 
 # %% [markdown]
 # ## 4. Bytes, computed
-# Which strategy sends fewer bytes, and who sends them? This depends on the sizes of the variables.
-# VGG-16 and ResNet-101 need about the same time per image (lab 31). But VGG-16 has three times as
-# many parameters, and most of its parameters are in **one** variable, that of layer fc6. Two small
-# networks represent these two here:
+# Which strategy sends fewer bytes, and which process sends them? This depends on the sizes of the
+# variables. VGG-16 and ResNet-101 need about the same time per image (lab 31). But VGG-16 has three
+# times as many parameters, and most of its parameters are in **one** variable, that of layer fc6.
+# Two small networks represent these two here:
 #
 # | | parameters | its largest variable |
 # |---|---|---|
@@ -240,21 +245,23 @@ for name in lab61.NETS:
     print(f"{name}: {sizes[name]}, together {sum(sizes[name]):,}")
 
 # %% [markdown]
-# `ParameterServerStrategy` distributes variables in turn: the first to server 0, the next to
-# server 1, and after the last server to server 0 again. It does not split a variable unless you
-# tell it to (`variable_partitioner`). In a step, each worker reads every variable from its server
-# and sends its gradient there. A server therefore sends its variables once to each worker.
+# `ParameterServerStrategy` distributes variables in turn. The first goes to server 0, the next to
+# server 1, and the one after the last server's to server 0 again. A variable is not split unless
+# you tell the strategy to (`variable_partitioner`).
 #
-# For example, three variables with 10, 20 and 30 numbers of 4 bytes are on two servers, and there
-# is one worker. Server 0 sends 4 · (10 + 30) = 160 bytes, and server 1 sends 80.
+# In a step, each worker reads every variable from its server and sends its gradient there. A server
+# therefore sends its variables once to each worker. For example, three variables with 10, 20 and 30
+# numbers of 4 bytes are on two servers, and there is one worker. Server 0 sends 4 · (10 + 30) = 160
+# bytes, and server 1 sends 80.
 #
 # In a ring there are no servers. Each of p workers sends 2 (p − 1) / p times the whole gradient
-# (lab 23).
+# (lab 23). A gradient of 90 numbers has 360 bytes, and each of three workers sends 4/3 of them,
+# which is 480 bytes.
 #
 # ### Exercise 61.3 · Who sends how much?
 # Write two functions. `servers_send` returns the list of the bytes that each server sends in a step
-# in which every worker takes part. `ring_sends` returns the bytes that each worker of a ring sends.
-# 5 lines in all. *(beginner)*
+# in which every worker takes part. `ring_sends` returns the bytes that one worker of a ring sends.
+# 2 lines in all, or a few more with loops. *(beginner)*
 #
 # <details><summary>Hint 1: a slice with a step</summary>
 #
@@ -288,8 +295,8 @@ check("61.3", servers_send, ring_sends)
 # %% [markdown]
 # ### Predict
 # Take the small VGG, two servers and two workers. How many megabytes does each server send in a
-# step? And how many does each worker of a ring of two send? The sizes of the variables are printed
-# above.
+# step, and how many does each worker of a ring of two? Compute from the sizes printed above,
+# without your functions.
 
 # %%
 predict("61.3", server_0=..., server_1=..., ring=...)  # megabytes (1e6 bytes)
@@ -311,7 +318,7 @@ predict.right(
 # were sent and acknowledged (`TCP_INFO`), which includes the data that gRPC adds to a tensor.
 #
 # TensorFlow's servers listen on all networks of a machine, for every client, without a password.
-# Use them only inside a cluster. Here they end with the measurement.
+# Use them only inside a cluster. In this lab they end with the measurement.
 #
 # ### Measure
 # The first cell trains, which takes 30 to 60 s, most of it spent starting the processes. The second
@@ -344,14 +351,15 @@ print(pandas.DataFrame(rows).set_index(["net", "way", "process"]).round(3).to_st
 
 # %% [markdown]
 # **Explain.** You should see a `counted / predicted` just above 1, by about one part in a hundred
-# at most. The rest is what gRPC sends in addition to the tensors. The two servers of the small VGG
-# differ: one sends nearly five times as many bytes as the other, because it has the variable that
-# represents fc6. The servers of the small ResNet share the work well.
+# at most. The difference is what gRPC sends in addition to the tensors.
 #
-# **Control: was the sum right?** One process with all the images should have the same losses as the
-# ring. The next cell compares them. As a control, the process also trains with a learning rate that
-# is as many times as large as there are workers, which for our plain SGD is the same as adding the
-# gradients and not averaging them.
+# One of the two servers of the small VGG sends nearly five times as many bytes as the other,
+# because it has the variable that represents fc6. The servers of the small ResNet share the work
+# well.
+#
+# **Was the sum right?** One process with all the images should have the same losses as the ring.
+# The next cell compares them. As a control, the process also trains with `ranks` times the learning
+# rate, which for our plain SGD is the same as adding the gradients and not averaging them.
 
 # %%
 net = lab61.NETS[0]
@@ -386,13 +394,13 @@ for servers in (1, 2, 3, 6):
 # busiest of two servers sends 4.50 MB, and the busiest of six still sends 4.19 MB, because one
 # variable is never on two servers.
 #
-# Now consider a network in which each layer has a weight and a bias. What does each of two servers
-# have?
+# Now consider a network in which each layer has a weight and then a bias. What does each of two
+# servers have?
 # <details><summary>Answer</summary>
 #
 # Server 0 has all weights, and server 1 has all biases. With any even number of servers, half of
-# them have only biases. This problem occurs in practice. TensorFlow's benchmarks distributed
-# variables by size (lab 31), and `variable_partitioner` can split a variable.
+# them have only biases. There are two remedies. TensorFlow's benchmarks distributed variables by
+# size (lab 31), and `variable_partitioner` can split a variable.
 # </details>
 #
 # ## 6. Without gRPC
@@ -410,9 +418,12 @@ predict("61.3", servers_over_ring=...)
 # %% [markdown]
 # ### Measure
 # The next cells train both networks with Horovod, which takes about 20 s, and print a table of all
-# the ways. `ms alone` is a worker's step without the others, timed in between in the same
-# processes. *Efficiency* is `ms alone` divided by `ms a step`, the share of its speed that a worker
-# keeps. With servers, a worker by itself is not timed, so these fields are empty (`NaN`).
+# the ways:
+#
+# - `ms alone` is the time of a worker's step that does not communicate. Such steps are timed in
+#   between, in the same processes.
+# - *Efficiency* is `ms alone` divided by `ms a step`, the share of its speed that a worker keeps.
+# - With servers, steps without communication are not timed, so these fields are empty (`NaN`).
 
 # %%
 for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items():
@@ -445,15 +456,17 @@ ring, servers = (rows[lab61.NETS[0], way]["kB an image"] for way in (lab61.RING,
 predict.compare("61.3", servers_over_ring=servers / ring)
 
 # %% [markdown]
-# **Explain.** Begin with the column `kB an image`, which is a count and not a time. Servers send
-# twice the bytes of the ring of two, because for each worker the servers send all variables once
-# and the worker sends all gradients once, while a worker in a ring of two sends 2 · 1/2 = 1
-# gradient. (With p workers the factor is p / (p − 1), and the cell counts it for your ranks.) And
-# the small VGG sends three times as many bytes per image as the small ResNet, no matter what
-# transfers them.
+# **Explain.** Begin with the column `kB an image`, which is a count and not a time. With servers,
+# the servers send each worker all variables once, and each worker sends all its gradients once. A
+# worker in a ring of two sends 2 · 1/2 = 1 gradient, which is half as much. (With p workers the
+# factor is p / (p − 1), and the cell counts it for your ranks.)
 #
-# The times are less reliable. All processes share this machine's cores, so expect low efficiencies
-# in all rows, and do not compare rows in which `steady` is False, whose times varied too much.
+# The small VGG sends three times as many bytes per image as the small ResNet, no matter which
+# library transfers them.
+#
+# The times are less reliable. All processes share this machine's cores, and messages between them
+# do not cross a network. Do not compare rows in which `steady` is False, whose times varied too
+# much.
 #
 # ### Predict
 # Two nodes have a link of 200 Mb/s between them, which transfers 25 MB per second. In a ring of
@@ -462,8 +475,10 @@ predict.compare("61.3", servers_over_ring=servers / ring)
 #
 #     computing / (computing + sending)
 #
-# With 15 ms of computing, for example, the VGG keeps 15 / (15 + 109), which is 12 percent. What
-# does each network keep with your `ms alone` in the row `ring, gRPC`?
+# With 20 ms of computing and 60 ms of sending, for example, it keeps 20 / (20 + 60), which is 25
+# percent. What does each network keep in the ring over gRPC? On the kit's machine, computing takes
+# 11 ms for the small VGG and 13 ms for the small ResNet. If you are going to run the job below on
+# your own machine, use your `ms alone` from the table above instead.
 
 # %%
 predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
@@ -471,17 +486,19 @@ predict("61.3", tabletop_vgg=..., tabletop_resnet=...)  # percent
 # %% [markdown]
 # ### On the tabletop
 # `make tabletop BANDWIDTH=200mbit` starts two such nodes on this machine, and
-# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell shows
-# the job's table. Without a job it shows the kit's own, whose `ms alone` and
-# shares may differ from yours.
+# `make submit LAB=61 NODES=2` runs this lab there, in about two minutes. Afterwards this cell
+# shows the job's table. Without a job it shows the kit's own. The column `ms alone` contains the
+# job's own times, for which you can compute the shares again.
 
 # %%
 frame, whose = cluster.records_or_reference("61", "training")
 frame = (
     frame[frame["nodes"] > 1].drop_duplicates(["net", "way"], keep="last").set_index(["net", "way"])
 )
+frame["ms alone"] = 1e3 * frame["efficiency"] * frame["seconds"]
+columns = ["nodes", "images_per_second", "ms alone", "efficiency", "bytes_per_image"]
 print(f"On several nodes ({whose}):")
-print(frame[["nodes", "images_per_second", "efficiency", "bytes_per_image"]].round(2).to_string())
+print(frame[columns].round(2).to_string())
 if len(frame):
     shares = [100 * frame.loc[(net, lab61.RING), "efficiency"] for net in lab61.NETS]
     predict.compare("61.3", tabletop_vgg=shares[0], tabletop_resnet=shares[1])
@@ -489,25 +506,32 @@ if len(frame):
 # %% [markdown]
 # **Explain.** Compare the rows `ring, gRPC` with what you computed. Both networks lose most of
 # their speed over this link, and the one that sends three times as many bytes loses more. In the
-# kit's own table, the small VGG keeps 8 % and the small ResNet 24 %.
+# kit's own table, the small VGG keeps 8 % and the small ResNet 24 %, where the formula gives 9 and
+# 27 %.
 #
-# In the rows `servers, gRPC`, the efficiency uses the ring's `ms alone`, because a worker by itself
-# is not timed with servers. It compares processes of two runs, so trust it least.
+# In the rows `servers, gRPC`, the efficiency uses the ring's `ms alone`, because steps without
+# communication are not timed with servers. It compares processes of two runs, so trust it least.
 #
-# Is the link the reason? As a control, compute both shares for 2 Gb/s (with 15 ms, they would be 58
-# and 81 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
+# Is the link the reason? As a control, compute both shares for 2 Gb/s (for the kit's 11 and 13 ms,
+# they would be 50 and 78 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
 #
 # Now compare gRPC's ring with Horovod's. They lose nearly the same amount (in the kit's table,
 # Horovod's ring keeps 8 and 23 %), because the bytes are the same, and so is the wire. Why, then,
 # did users leave gRPC?
 #
-# ### Two reasons to leave gRPC
-# **The busiest server.** At that time, gRPC usually meant parameter servers. Your two functions
-# work for any network. Suppose that there is one server for every four workers. With 64 workers and
-# 16 servers, the busiest server of the real VGG-16 then sends twelve times as many bytes as with 4
-# workers and one server, because fc6 stays on one server. That of ResNet-101 sends only 1.5 times
-# as much. A worker of a ring sends 1.3 times as many bytes with 64 workers as with 4, and never
-# more than twice the gradient.
+# ### The busiest server in published runs
+# At that time, gRPC usually meant parameter servers. Your two functions work for any network.
+# Suppose that there is one server for every four workers. Then for a step they compute:
+#
+# | process that sends most | 4 workers | 64 workers | times as much |
+# |---|---|---|---|
+# | VGG-16, busiest server | 2.2 GB | 26.5 GB | 12 |
+# | ResNet-101, busiest server | 0.7 GB | 1.1 GB | 1.5 |
+# | VGG-16, any worker of a ring | 0.8 GB | 1.1 GB | 1.3 |
+#
+# The busiest server of VGG-16 sends fc6 to all 64 workers, because fc6 stays on one server. The
+# large variables of ResNet-101 (in its usual form, in which convolutions have no biases) are spread
+# over the servers. A worker of a ring never sends more than twice the gradient.
 #
 # Horovod's README of 2017 contains the result for 64 GPUs over TCP:
 #
@@ -518,11 +542,23 @@ if len(frame):
 # | 64 GPUs, Horovod with MPI, from host memory | 1,463 |
 # | 64 GPUs, Horovod with NCCL | 6,084 |
 #
-# Servers and Horovod differ in two things here: which process sends how much, and the library.
+# Servers and Horovod differ both in which process sends how much and in the library, so these runs
+# do not show how much each of the two contributed.
 #
-# **Fast links.** At 100 Gb/s the wire costs little. What remains is the cost of packing each tensor
-# into a message and of copying it through TCP, and gRPC has no direct path to InfiniBand or to a
-# GPU's memory. [Awan et al.](@awan2019) compared three kinds of communication:
+# ### What you take away
+# - A strategy determines where variables are. The same step runs under all strategies if the loss
+#   is divided by the number of replicas.
+# - `TF_CONFIG` is a single JSON string, and Slurm knows everything in it except the port.
+# - You can compute the bytes before anything runs. Look for the one server that has the one large
+#   variable.
+# - On a slow link, the number of bytes determines the time, whichever library sends them.
+#
+# Lab 62 continues with networks that do not fit into one device.
+#
+# ## Going further (optional): gRPC on fast links (3 minutes)
+# At 100 Gb/s the wire costs little. The main costs are then packing each tensor into a message and
+# copying it through TCP, and gRPC has no direct path to InfiniBand or to a GPU's memory.
+# [Awan et al.](@awan2019) compared three kinds of communication:
 #
 # | name | which library transfers the gradients | in TensorFlow |
 # |---|---|---|
@@ -532,21 +568,11 @@ if len(frame):
 # | no gRPC | Horovod's allreduce, over MPI, NCCL or Gloo | no, it is a separate package |
 #
 # In most of their configurations "no gRPC" was the fastest. You cannot observe this on CPUs with
-# TCP, so we only quote it. TensorFlow 2 removed gRPC+X together with `tf.contrib`, so a server of
-# today's TensorFlow refuses `protocol="grpc+verbs"`. One X remains: with GPUs, TensorFlow's ring
-# can use NCCL, and gRPC then only connects the workers.
+# TCP, so we only quote it.
 #
-# ### What you take away
-# - A strategy determines where variables are. The same step runs under all strategies if the loss
-#   is divided by the number of replicas.
-# - `TF_CONFIG` is a single JSON string, and Slurm knows everything in it except the port.
-# - You can compute the bytes before anything runs. Look for the one server that has the one large
-#   variable.
-# - On a slow link, the number of bytes determines the time, whichever library sends them. On fast
-#   networks gRPC itself is slow, as Awan et al. measured. X was one answer, and an allreduce
-#   outside of TensorFlow was the better one.
-#
-# Lab 62 continues with networks that do not fit into one device.
+# TensorFlow 2 removed gRPC+X together with `tf.contrib`, so a server of today's TensorFlow refuses
+# `protocol="grpc+verbs"`. One such X still exists, because with GPUs TensorFlow's ring can use
+# NCCL, and gRPC then only connects the workers.
 #
 # ### Further reading
 # - [@awan2019] The measurements of gRPC, gRPC+X and allreduce that this lab quotes.

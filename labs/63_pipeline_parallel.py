@@ -9,9 +9,8 @@
 # in which each rank does its forward and backward passes. Training systems for large language
 # models offer several schedules and expect you to choose one by its name.
 #
-# In this lab we write the two most important schedules, GPipe and 1F1B, compute their idle time and
-# memory, and run a schedule on real ranks. Then we measure whether idle time and memory are as
-# computed.
+# In this lab we write two common schedules, GPipe and 1F1B, compute their idle time and memory, and
+# run a schedule on real ranks. Then we measure whether idle time and memory are as computed.
 #
 # **After this lab you can** (1) write the schedules of GPipe and 1F1B, (2) say how much of the time
 # they leave idle and how much memory they need, (3) run a schedule on real ranks, and (4) tell
@@ -22,7 +21,7 @@
 # *Two schedules with the same idle time (white). With 1F1B (bottom), rank 0 never keeps the
 # [activations](../labs/GLOSSARY.md#activation) of more than three micro-batches. With GPipe (top), it keeps those of all four.*
 #
-# Needs: mpi, torch · Ranks: 4 · Minutes: 65 · Level: advanced · Before: 20, 62
+# Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 20, 62
 
 # %%
 import numpy as np
@@ -44,8 +43,9 @@ patience = 20  # seconds after which a check calls a program stuck
 # ## 1. A schedule for every rank
 # The batch of a step is divided into **micro-batches**, numbered from 0. When rank 0 has sent the
 # first one to rank 1, it can begin with the next. The [gradients](../labs/GLOSSARY.md#gradient) of all micro-batches are added up,
-# and the weights change once, at the end of the step. Up to rounding, our network therefore learns
-# the same as without micro-batches. (With batch normalization or dropout it would not.)
+# and the weights change once, at the end of the step. If the [loss](../labs/GLOSSARY.md#loss) of each micro-batch is divided by
+# their number, our network learns the same as without micro-batches, up to rounding. (With batch
+# normalization or dropout it would not.)
 #
 # The schedule of a rank is written as a list of actions. `("F", 0)` is the [forward pass](../labs/GLOSSARY.md#forward-pass) of
 # micro-batch 0 through this rank's stage, and `("B", 0)` is its [backward pass](../labs/GLOSSARY.md#backward-pass). A rank does its
@@ -97,10 +97,9 @@ lab63.draw(drawn, name="gpipe", idle=False)
 
 # %% [markdown]
 # ### Predict
-# With p ranks and m micro-batches, the last rank has to wait for p − 1 forward passes before it can
-# begin, and it finishes p − 1 backward passes before the first rank does. Each rank therefore waits
-# as long as p − 1 micro-batches take, and works as long as m take. What share of the time is idle
-# for 4 ranks and 1, 4 and 16 micro-batches?
+# In the two plots, compare how long a rank waits with how long it computes, from the first forward
+# pass of rank 0 to its last backward pass. What share of the time is idle for 4 ranks and 1, 4 and
+# 16 micro-batches?
 
 # %%
 predict("63.1", idle_1=..., idle_4=..., idle_16=...)  # three numbers between 0 and 1
@@ -112,21 +111,27 @@ print("Played:  ", {micro: round(idle, 3) for micro, idle in played.items()})
 print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p - 1) / (m + p - 1)")
 
 
+# %% [markdown]
+# **Explain.** With p ranks and m micro-batches, the last rank waits for p − 1 forward passes before
+# it can begin, and it finishes p − 1 backward passes before rank 0 does. Each other rank waits as
+# long in all, although at other times. Waiting therefore takes as long as p − 1 micro-batches, work
+# takes as long as m, and (p − 1) / (m + p − 1) of the time is idle.
+
 # %%
 # Move the sliders: which pairs have the same share of idle time?
 def draw_schedule(ranks, micro):
-    title = f"{ranks} ranks, micro-batches: {micro}"
+    title = f"{ranks} ranks, {micro} micro-batches"
     lab63.draw({title: lab63.play(gpipe(ranks, micro))}, name="chosen_schedule")
 
 
-plots.slider(draw_schedule, ranks=(2, 3, 4, 6, 8), micro=(1, 2, 4, 8, 16))
+plots.slider(draw_schedule, ranks=(2, 3, 4, 5, 9), micro=(2, 4, 6, 12, 16))
 
 
 # %% [markdown]
-# **Explain.** The formula follows from the text: p − 1 parts of waiting and m parts of work. Only
-# the ratio (p − 1)/m counts, so twice as many micro-batches help as much as halving p − 1. More
-# micro-batches make the bubble smaller, but it never disappears. An idle share of 10 %, for
-# example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
+# Two pairs have the same idle share if their ratio (p − 1)/m is the same, as for 3 ranks with 6
+# micro-batches and 5 ranks with 12. Twice as many micro-batches therefore help as much as halving
+# p − 1. The bubble becomes smaller but never disappears. An idle share of 10 %, for example, needs
+# m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
 #
 # Why not divide the batch into single images, then?
 # <details><summary>Answer</summary>
@@ -147,7 +152,7 @@ def most_in_flight(schedule):
     schedule."""
     now = 0
     most = 0
-    for kind, _ in schedule:
+    for kind, *_ in schedule:
         now += 1 if kind == "F" else -1
         most = max(most, now)
     return most
@@ -158,9 +163,9 @@ def most_in_flight(schedule):
 # micro-batches that reduced the bubble to 10 %, a rank keeps 27 sets of activations, although it
 # works on one at a time.
 #
-# **1F1B** ("one forward, one backward"; [PipeDream](https://arxiv.org/abs/1806.03377), here with a *flush*, which means
-# that all backward passes are finished before the weights change) begins each backward pass as
-# early as possible. Rank r of p does:
+# **1F1B** ("one forward, one backward") begins each backward pass as early as possible. It comes
+# from [PipeDream](https://arxiv.org/abs/1806.03377), and we use it with a *flush*, which means that all backward passes
+# are finished before the weights change. Rank r of p does:
 #
 # 1. a *[warm-up](../labs/GLOSSARY.md#warm-up)* of as many F as there are later ranks, p − 1 − r (or m, if that is less);
 # 2. then alternately one F and one B, as long as there are F left;
@@ -195,82 +200,86 @@ check("63.2", one_f_one_b)
 
 # %% [markdown]
 # ### Three schedules
-# The next cell simulates GPipe and your 1F1B with 4 ranks and 8 micro-batches. The third plot is
+# The next cell simulates GPipe and your 1F1B with 3 ranks and 6 micro-batches. The third plot is
 # [interleaved 1F1B](https://arxiv.org/abs/2104.04473) from Megatron-LM, which gives each rank *two* model chunks of
-# half the size: rank 0 has chunks 0 and 4, rank 1 has 1 and 5, and so on. Compare the idle time in
-# the plots, and the printed numbers of micro-batches in flight and of messages.
+# half the size. Rank 0 has chunks 0 and 3, rank 1 has 1 and 4, and rank 2 has 2 and 5. Compare the
+# idle time in the plots, and the printed numbers of micro-batches in flight and of messages.
 
 # %%
-both = {"GPipe": gpipe(4, 8), "1F1B": one_f_one_b(4, 8)}
-played = {name: lab63.play(schedules) for name, schedules in both.items()}
-# Two model chunks on each rank, so a forward pass through one takes half as long.
-played["Interleaved, two chunks"] = lab63.play(
-    lab63.interleaved(4, 8, 2), forward=0.5, backward=1.0
-)
+chunked = "Interleaved, two chunks"
+schedules = {"GPipe": gpipe(3, 6), "1F1B": one_f_one_b(3, 6)}
+schedules[chunked] = lab63.interleaved(3, 6, 2)
+played = {name: lab63.play(schedules[name]) for name in ("GPipe", "1F1B")}
+# A chunk is half of a stage, so its passes take half as long.
+played[chunked] = lab63.play(schedules[chunked], forward=0.5, backward=1.0)
 lab63.draw(played, name="three_schedules")
-for name, schedules in both.items():
-    print(f"{name:<6} in flight on ranks 0 to 3: {[most_in_flight(own) for own in schedules]}")
-inter = [
-    most_in_flight([action[:2] for action in schedule]) for schedule in lab63.interleaved(4, 8, 2)
-]
-print(f"Interleaved, in flight, chunks of half the size: {inter}")
+flying = {name: [most_in_flight(own) for own in all_ranks] for name, all_ranks in schedules.items()}
+print("Most in flight (interleaved: chunks of half the size):")
+print(pandas.DataFrame(flying).rename_axis("rank"))
 # Each action sends one message, except the forward passes of the network's last stage and the
 # backward passes of its first.
-messages = {name: sum(map(len, schedules)) - 2 * 8 for name, schedules in both.items()}
-messages["Interleaved"] = sum(map(len, lab63.interleaved(4, 8, 2))) - 2 * 8
-print(f"Messages in a step: {messages}")
+messages = {name: sum(map(len, all_ranks)) - 2 * 6 for name, all_ranks in schedules.items()}
+print("Messages in a step:", messages)
 
 
 # %% [markdown]
-# **Explain.** 1F1B has exactly the same bubble as GPipe. In both, rank 3 begins after three forward
-# passes, works without a gap, and ends three backward passes before rank 0. What it saves is
-# **memory**: rank r has at most p − r micro-batches in flight, however many there are in all.
+# **Explain.** In this simulation, 1F1B has exactly the same bubble as GPipe. In both, rank 2 begins
+# after two forward passes, works without a gap, and ends two backward passes before rank 0. What
+# 1F1B saves is **memory**: rank r has at most p − r micro-batches in flight, however many there are
+# in all.
 #
 # The interleaved schedule has a smaller bubble, because a chunk takes half as long, and filling the
 # pipeline takes half as long, too. This has two prices:
 #
-# - There are 112 messages instead of 48.
-# - On rank 0, 11 chunks of half the size are in flight. They need as much memory as 5.5
-#   micro-batches of a whole stage, compared with 4 in 1F1B.
+# - There are 60 messages instead of 24.
+# - On rank 0, 8 chunks of half the size are in flight. They need as much memory as 4 micro-batches
+#   of a whole stage, compared with 3 in 1F1B.
 #
 # Which rank needs the most memory with 1F1B, and what can you do about it?
 # <details><summary>Answer</summary>
 #
 # If all stages are equal, it is rank 0, with p micro-batches in flight, while the last rank has
 # one. You can give rank 0 fewer layers, or compute activations again in the backward pass instead
-# of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)), as Google's GPipe does.
+# of keeping them ([lab 14](14_mixed_precision_and_memory.ipynb)), as the GPipe library does.
 # </details>
 #
 # ## 3. On real ranks
 # Now a schedule runs with real messages. The argument `work` does the arithmetic of this rank's
-# stage. It takes and returns tensors on this rank's device, and `comm` sends them from there:
+# stage. It takes and returns tensors on this rank's device, and `comm` sends them from there.
 #
 # | call | what it does |
 # |---|---|
-# | `work.room_for_entering(number)` | an empty tensor, to receive the input of this stage |
+# | `work.room_for_entering(number)` | a new tensor, to receive the input of this stage |
 # | `work.forward(number, entering)` | the forward pass; returns the output, which is sent to the next rank |
-# | `work.room_for_gradient(number)` | an empty tensor, to receive a gradient from the next rank |
+# | `work.room_for_gradient(number)` | a new tensor, to receive a gradient from the next rank |
 # | `work.backward(number, gradient)` | the backward pass; returns the gradient for the previous rank |
 #
 # The first rank passes `None` for entering and does not send a gradient. The last rank passes
-# `None` for the gradient and does not send activations.
+# `None` for the gradient and does not send activations. On rank 1 of 3, for example, `("F", 5)`
+# means to receive the input of micro-batch 5 from rank 0, to call `work.forward`, and to send the
+# output to rank 2.
 #
-# There is a trap. A long `Send` waits until the receiver asks for the message ([lab 20](20_ranks_and_messages.ipynb)). In 1F1B,
-# rank 0 may be sending the activations of micro-batch 1 to rank 1 while rank 1 is sending the
-# gradient of micro-batch 0 to rank 0, in which case both wait forever. Therefore send with `Isend`,
-# which returns a *request* at once, keep the requests, and wait for all of them at the end:
+# A `Send` in each action would be a mistake, because a long `Send` waits until the receiver asks
+# for the message ([lab 20](20_ranks_and_messages.ipynb)). In 1F1B on two ranks, rank 0 may be sending the activations of
+# micro-batch 1 to rank 1 while rank 1 is sending the gradient of micro-batch 0 to rank 0. Then both
+# wait forever.
+#
+# Therefore send with `Isend`, which returns a *request* at once, keep the requests, and wait for
+# all of them at the end:
 #
 #     pending.append(comm.Isend(tensor, dest=1, tag=number))
 #     ...
 #     for request in pending:
 #         request.Wait()
 #
-# The `tag` is a number that is sent with the message: `Recv(tensor, source=0, tag=3)` accepts only
-# a message with tag 3.
+# The `tag` is a number that is sent with the message, and `Recv(tensor, source=0, tag=3)` accepts
+# only a message with tag 3. With the micro-batch's number as its tag, a message cannot be taken for
+# that of another micro-batch.
 #
 # ### Exercise 63.3 · Run a schedule
 # Do the actions of `schedule`, the list for this rank, in order. About 16 lines. *(advanced)* The
-# check starts up to twelve small jobs, which can take half a minute.
+# check runs 1F1B, and GPipe with its backward passes in the reverse order, on 1 to 4 ranks. This
+# can take half a minute.
 #
 # When it passes, replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)` and run it
 # again. With long messages this is the [deadlock](../labs/GLOSSARY.md#deadlock) described above, and after 20 s the check reports
@@ -303,8 +312,8 @@ def run_schedule(comm, schedule, work):
 
 
 # %%
-# Asked: The gradients and the loss of one process, for both schedules, with
-# short and with long messages.
+# Asked: The gradients and the loss of one process, for GPipe with short
+# messages and for 1F1B with long ones.
 check("63.3", run_schedule)
 
 # %% [markdown]
@@ -326,17 +335,12 @@ predict("63.3", bytes_gpipe_over_1f1b=..., idle=...)  # two numbers
 # %%
 size = min(ranks, 4)
 micro = max(counts)
+images = 512  # in the whole batch
 held = {}
 for name, schedule_of in (("GPipe", gpipe), ("1F1B", one_f_one_b)):
+    own = schedule_of(size, micro)
     results = launch.run(
-        lab63.train_schedule,
-        run_schedule,
-        schedule_of(size, micro),
-        micro,
-        width,
-        512,
-        ranks=size,
-        threads=1,
+        lab63.train_schedule, run_schedule, own, micro, width, images, ranks=size, threads=1
     )
     held[name] = [result["bytes"] for result in results]
     device = results[0]["device"]
@@ -350,10 +354,9 @@ print(f"Most megabytes held for the backward pass, {device} on rank 0:", table.r
 # ### Measure: the bubble
 # This machine may have fewer cores than ranks, and then ranks would wait for cores and not for each
 # other. Therefore each stage uses an emulated device that *sleeps* instead of computing, which
-# needs hardly any core. The ranks and the messages are real. The plot shows the median of three
+# needs hardly any CPU time. The ranks and the messages are real. The plot shows the median of three
 # runs for each number of micro-batches, and each bar goes from the lowest to the highest of the
-# three. This takes about 15 s if no
-# other program runs.
+# three. This takes about 15 s if no other program runs.
 
 # %%
 idle = {}
@@ -391,15 +394,15 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 # micro-batches in flight and 1F1B has p = 4. Compare a rank only with itself, because the stages
 # differ: rank 0 has small images as its input, and the last rank has two blocks.
 #
-# *Bubble.* By the formula, 3 / 11 = 27 % is idle with 8 micro-batches. The measured bubbles should
+# *Bubble.* By the formula, 3 / 11 = 27 % is idle with 8 micro-batches. The measured medians should
 # be slightly larger. Likely causes, which this measurement does not distinguish, are messages,
-# Python, and sleeps of unequal length. A much larger bubble with a wide bar means that other
-# programs keep the cores busy, so that a rank that has slept long enough does not continue at once.
+# Python, and sleeps of unequal length. If a bubble is much larger and its bar is wide, probably
+# other programs keep the cores busy, so that a rank does not continue at once after its sleep.
 #
 # ### What you take away
 # - Micro-batches fill the pipeline, and (p − 1) / (m + p − 1) of the time remains idle.
 # - 1F1B has the bubble of GPipe and needs less memory: p micro-batches in flight instead of m.
-# - Smaller model chunks make the bubble smaller, at the price of more messages.
+# - Smaller model chunks make the bubble smaller, at the price of more messages and more memory.
 # - Send with `Isend`, because two stages that send to each other would otherwise wait forever.
 #
 # ## Going further (optional): PyTorch's own schedules
@@ -413,8 +416,8 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 # schedule.step(images)  # on rank 0; schedule.step(target=labels, losses=losses) on the last rank
 # ```
 #
-# In practice you would use this library. Now you know what its names mean, and what bubble and how
-# much memory to expect.
+# In practice you would use this library. Now you know the schedules behind its names, and how large
+# a bubble and how much memory to expect.
 #
 # ### Further reading
 # - Y. Huang et al., *[GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism](https://arxiv.org/abs/1811.06965)*, NeurIPS, 2019. GPipe: micro-batches, and recomputation of activations.

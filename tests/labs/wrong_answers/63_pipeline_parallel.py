@@ -32,10 +32,10 @@ WRONG = [
     Wrong("63.2", "GPipe's", "    return schedules", "    return gpipe(ranks, micro)",
           "its schedule"),
     Wrong("63.2", "one more in the warm-up", "ranks - 1 - rank", "ranks - rank",
-          "2 F before the first B, where 1 is right"),
+          "4 F before the first B, where 3 is right"),
     Wrong("63.2", "the ranks the other way round", "ranks - 1 - rank", "rank", "waits forever"),
     Wrong("63.2", "B before F in turn", _TURN, '            schedule += [("B", number - warm), ("F", number)]',
-          "63.2"),
+          "before F of the same micro-batch"),
     Wrong("63.2", "B of the wrong micro-batch", _TURN, '            schedule += [("F", number), ("B", number)]',
           "has B of micro-batches"),
     Wrong("63.2", "warm-up without a limit", "min(micro, ranks - 1 - rank)", "ranks - 1 - rank",
@@ -59,14 +59,12 @@ WRONG = [
           f"            if comm.rank > 0:\n                {_ISEND_BACK}",
           f"            {_ISEND_BACK}", "-1"),
     Wrong("63.3", "nothing is sent back", _ISEND_BACK, "pass", "without an end", hangs=True),
-    Wrong("63.3", "the way back is left out", "            back = work.backward(number, gradient)",
-          "            back = gradient if comm.rank else None", "63.3"),
     Wrong("63.3", "a gradient of ones",
           "                comm.Recv(gradient, source=comm.rank + 1, tag=number)",
           "                comm.Recv(gradient, source=comm.rank + 1, tag=number)\n"
           "                gradient[:] = 1", "gradient of parameter"),
     Wrong("63.3", "always micro-batch 0", "leaving = work.forward(number, entering)",
-          "leaving = work.forward(0, entering)", "63.3"),
+          "leaving = work.forward(0, entering)", "comes before its work.forward"),
     Wrong("63.3", "rank 0 receives from rank -1", """\
             entering = None
             if comm.rank > 0:
@@ -80,13 +78,28 @@ WRONG = [
     Wrong("63.3", "pickled", [_ISEND, "comm.Recv(entering, source=comm.rank - 1, tag=number)"],
           ["pending.append(comm.isend(leaving, dest=comm.rank + 1, tag=number))",
            "entering = comm.recv(source=comm.rank - 1, tag=number)"], "pack any object"),
+    Wrong("63.3", "counts, whatever the numbers say", "    for kind, number in schedule:\n",
+          "    counts = {'F': 0, 'B': 0}\n    for kind, _ in schedule:\n"
+          "        number = counts[kind]\n        counts[kind] += 1\n", "what it did, in order"),
+    Wrong("63.3", "Irecv, waited for at the end",
+          "comm.Recv(entering, source=comm.rank - 1, tag=number)",
+          "pending.append(comm.Irecv(entering, source=comm.rank - 1, tag=number))", "wait for an Irecv"),
+    Wrong("63.3", "one box for all that enters", "entering = work.room_for_entering(number)",
+          "entering = box = locals().get('box', work.room_for_entering(0))", "into a new tensor"),
+    Wrong("63.3", "the first rank passes an empty tensor", "            entering = None\n",
+          "            entering = work.room_for_entering(number)\n", "no previous rank here, so pass None"),
+    Wrong("63.3", "the last rank passes an empty tensor", "            gradient = None\n",
+          "            gradient = work.room_for_gradient(number)\n", "no next rank here, so pass None"),
     Wrong("63.3", "the gradient is not received", "backward(number, gradient)", "backward(number, None)",
-          "got None for the gradient"),
+          "work.backward got None"),
     Wrong("63.3", "only forwards", "        else:\n            gradient = None",
           '        elif kind == "C":\n            gradient = None', "has no gradient"),
     Wrong("63.1", "small letters", _GPIPE,
           '    schedule = [(kind, number) for kind in "fb" for number in range(micro)]',
-          "has F of micro-batches []"),
+          "an action is ("),
+    Wrong("63.1", "number first", _GPIPE,
+          '    schedule = [(number, kind) for kind in "FB" for number in range(micro)]', "an action is ("),
+    Wrong("63.1", "each schedule is a generator", "list(schedule)", "iter(schedule)", "not a list"),
     Wrong("63.3", "a barrier for each action", "    for kind, number in schedule:\n",
           "    for kind, number in schedule:\n        comm.Barrier()\n", "make all ranks wait"),
 ]
@@ -96,8 +109,6 @@ RIGHT = [
         _GPIPE, "return [list(schedule) for _ in range(ranks)]"], [
         '    schedule = [(kind, number) for kind in "FB" for number in range(micro)]',
         "return (schedule,) * ranks"]),
-    Right("63.1", "loops", "return [list(schedule) for _ in range(ranks)]",
-          "schedules = []\n    while len(schedules) < ranks:\n        schedules.append(schedule[:])\n    return schedules"),
     Right("63.2", "by counters", """\
         warm = min(micro, ranks - 1 - rank)
         schedule = [("F", number) for number in range(warm)]

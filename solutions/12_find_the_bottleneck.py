@@ -18,9 +18,10 @@
 #
 # ![The roofline: attainable speed rises with arithmetic intensity up to the ridge and is flat beyond it. Layers left of the ridge are memory-bound, layers right of it compute-bound](12_roofline.svg)
 #
-# *The roofline model. Left of the ridge the memory bandwidth limits a layer, and right of it the
-# peak of the arithmetic does. A and C are as fast as the model allows, while a layer that is below
-# the roof, such as B, could be faster.*
+# *The roofline model. The thick line, the roof, is the highest speed that the machine allows, and
+# the ridge is where it becomes flat. Left of the ridge the memory bandwidth limits a layer, and
+# right of it the peak arithmetic rate does. A and C are as fast as the model allows, while B, which
+# is below the roof, could be faster.*
 #
 # Needs: torch · Ranks: 1 · Minutes: 75 · Level: intermediate · Before: 01, 10
 
@@ -59,15 +60,20 @@ print("instructions of the CPU that PyTorch uses:", torch.backends.cpu.get_cpu_c
 
 # %% [markdown]
 # ## What a layer computes and what it moves
-# The arithmetic of a layer is counted in floating-point operations (**flops**), and a multiply-add
-# counts as two of them. The layer also reads numbers from memory and writes its result back, and
-# the size of all these numbers together is its **bytes**. The number of flops divided by the number
-# of bytes is the **arithmetic intensity** of the layer.
+# Three numbers describe the work of a layer:
 #
-# As a small example, take a linear layer with 3 input features and 2 output features, which has 6
-# weights. For one image it does 6 multiply-adds, or 12 flops. It reads 3 + 6 numbers and writes 2,
-# and these 11 numbers have 44 bytes in float32. Its intensity is therefore 12/44 = 0.27 flops per
-# byte.
+# - Its **flops** are its floating-point operations. A multiply-add counts as two of them.
+# - Its **bytes** are the size of all numbers that it reads from memory or writes there.
+# - Its **arithmetic intensity** is the number of flops divided by the number of bytes.
+#
+# For example, a linear layer with 3 input features and 2 output features has 3 · 2 = 6 weights.
+# With one image, in float32 (4 bytes per number), its numbers are:
+#
+# | | what is counted | |
+# |---|---|---|
+# | flops | 6 multiply-adds | 12 flops |
+# | bytes | 3 inputs and 6 weights are read, 2 results are written | 11 · 4 = 44 bytes |
+# | intensity | flops divided by bytes | 12/44 = 0.27 flops per byte |
 #
 # ### Predict
 # A linear layer with 4,096 input and output features has 16.8 million float32 weights of 4 bytes
@@ -79,14 +85,19 @@ predict("12.1", one_image=0.5, many_images=60)  # flops per byte
 
 # %% [markdown]
 # ### Exercise 12.1 · Flops and bytes
-# Count the flops and bytes of one forward pass of a layer without a bias. Count the *least* number
-# of bytes that is possible: images and weights are read once, and the result is written once, with
-# `size` bytes per number. Zeros that are added as padding are not read from memory, so they do not
-# count. 2 and 5 lines. *(beginner)*
+# Write `linear_cost` and `conv_cost`, which return the flops and the bytes of one forward pass of a
+# layer without a bias. 2 and 5 lines. *(beginner)*
 #
-# A linear layer does one multiply-add for each weight and image.
+# Count the *least* number of bytes that is possible, with `size` bytes per number:
 #
-# A **convolution** moves a small window over an image and multiplies the numbers in it by weights:
+# - The images and the weights are read once, and the result is written once.
+# - Zeros that are added as padding are not read from memory, so they do not count.
+#
+# A **linear layer** does one multiply-add for each weight and image.
+#
+# A **convolution** moves a small window over each image. At each position of the window, each of
+# its filters multiplies the numbers in the window by weights and adds the products to one number of
+# the result:
 #
 # | parameter | meaning |
 # |---|---|
@@ -96,18 +107,22 @@ predict("12.1", one_image=0.5, many_images=60)  # flops per byte
 # | `padding` | rows and columns of zeros that are added on each side of the image |
 # | `stride` | number of pixels by which the window moves |
 #
-# The layer does one multiply-add for each weight at each position of the window, in each image, and
-# it writes one number for each filter there. In short:
+# The number of multiply-adds follows from these parameters:
 #
 # - `rows = (height + 2 * padding - kernel) // stride + 1`, and `columns` follows in the same way
 #   from `width`;
 # - positions = rows · columns;
-# - multiply-adds = images · positions · weights.
+# - multiply-adds = images · positions · weights of all filters.
 #
-# For example, take images of 32 x 32 pixels with 3 channels, and 8 filters with a 3 x 3 window,
-# stride 1 and padding 1. There are (32 + 2 − 3) + 1 = 32 rows and 32 columns of positions, and 8 ·
-# 3 · 3 · 3 = 216 weights. For one image this makes 216 · 32 · 32 = 221,184 multiply-adds, or
-# 442,368 flops.
+# For example, take one image of 32 x 32 pixels with 3 channels, and 8 filters with a 3 x 3 window,
+# stride 1 and padding 1:
+#
+# | | |
+# |---|---|
+# | rows, and also columns | (32 + 2 − 3) + 1 = 32 |
+# | weights | 8 · 3 · 3 · 3 = 216 |
+# | multiply-adds | 32 · 32 · 216 = 221,184 |
+# | flops | 2 · 221,184 = 442,368 |
 #
 # <details><summary>Hint 1: a linear layer</summary>
 #
@@ -166,8 +181,13 @@ predict.right("12.1", **intensities)
 # * For the memory we time a copy of an array that is far larger than the caches.
 #
 # ### Predict
-# How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? These figures
-# help with the guess:
+# How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? For a CPU,
+# multiply the values in the table by two numbers:
+#
+# - The number of cores. The first cells have printed it, and also the instructions (AVX2, AVX-512,
+#   …), which tell you the row.
+# - The number of memory channels, which are separate connections to the memory. You have to guess
+#   this number. It is 2 in laptops and up to 8 (DDR4 memory) or 12 (DDR5 memory) in servers.
 #
 # | device | arithmetic (Gflop/s) | memory (GB/s) |
 # |---|---|---|
@@ -176,28 +196,33 @@ predict.right("12.1", **intensities)
 # | ARM CPU | 48 to 96 for each core | the same |
 # | data-center GPU (V100 to H200) | 16,000 to 67,000 in float32 | 900 to 4,800 |
 #
-# The first cells have printed the instructions (AVX2, AVX-512, …) and the number of cores. For
-# example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s at 3 GHz. You have to guess the
-# number of memory channels, which is 2 in laptops and up to 8 (DDR4) or 12 (DDR5) in servers.
+# For example, two cores with AVX2 do at most 2 · 96 = 192 Gflop/s at 3 GHz, and two channels of
+# DDR4 reach at most 2 · 20 = 40 GB/s.
 
 # %%
 predict("12.2", gigaflops=200, gigabytes=20)
 
 # %% [markdown]
 # ### Exercise 12.2 · Measure both
+# Write `matrix_peak`, which returns flop/s, and `memory_bandwidth`, which returns bytes/s. 3 and 4
+# lines. *(intermediate)*
+#
 # `timing.measure(call, device=device, seconds=seconds)` warms up, waits for a GPU, and returns a
 # measurement with a `.median`. For example,
 # `timing.measure(lambda: torch.relu(a), device=device, seconds=1).median` is the time in seconds of
-# one ReLU on an array `a` that was made before. Make your arrays before the measurement as well, so
-# that the call does only what you want to time. 3 and 4 lines. *(intermediate)*
+# one ReLU on an array `a` that was made before.
 #
 # * The product is `a @ b`. Each of its n² numbers takes n multiply-adds.
-#   `torch.randn(rows, columns, device=device)` makes random numbers.
 # * The copy is `target.copy_(source)`. Count the bytes that are read *and* those that are written,
-#   as the benchmark STREAM does. Write to an array that already exists, because with a new array in
-#   each call you would also time how the system allocates memory.
-# * Make the source with `torch.ones(count, device=device)`. Do not copy from `zeros` or `empty`,
+#   as the benchmark STREAM does.
+#
+# Make all arrays before the measurement, so that the call does only what you want to time:
+#
+# * `torch.randn(rows, columns, device=device)` makes the random numbers for the product.
+# * `torch.ones(count, device=device)` makes the source of the copy. Do not use `zeros` or `empty`,
 #   for which Linux can use a single page of zeros, so you would read that page from a cache.
+# * The target exists before, too, because with a new array in each call you would also time how the
+#   system allocates memory.
 #
 # <details><summary>Hint 1: the product</summary>
 #
@@ -246,26 +271,33 @@ predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 # %% [markdown]
 # **Explain.** If the measured values are below your estimate, other programs may be running, or two
 # of the "cores" may be the two hardware threads of one core (lab 13). Everything below is compared
-# with these two numbers.
+# with these two measured speeds.
 #
 # ## The roofline
-# At best, a machine reads and writes memory while it computes, so the slower of the two determines
-# the time. At an intensity of I flops per byte, the memory allows `bandwidth * I` flops per second.
-# The other limit is the peak. The lower of the two counts, and this is the **roofline** (Williams
-# *et al.*, 2009), which the figure at the top shows.
+# At best, a machine reads and writes memory while it computes, so the slower of these two
+# activities determines the time. A layer with an intensity of I flops per byte has two limits:
 #
-# The slanted part and the flat part of the roof meet at the **ridge**, where I = peak / bandwidth.
-# A layer whose intensity lies to the left of the ridge is **memory-bound**, and a layer whose
-# intensity lies to the right of it is **compute-bound**.
+# - The memory allows `bandwidth * I` flops per second.
+# - The arithmetic allows `peak` flops per second.
+#
+# The lower limit is the **roofline** (Williams *et al.*, 2009). In the figure at the top, the limit
+# of the memory is the slanted part of the roof, and the limit of the arithmetic is the flat part.
+#
+# The two parts meet at the **ridge**, where I = peak / bandwidth. A layer with a lower intensity,
+# left of the ridge, is **memory-bound**, and a layer with a higher intensity is **compute-bound**.
 #
 # For example, take a machine with 100 Gflop/s and 20 GB/s, whose ridge is at 5 flops per byte. With
-# one image, the linear layer of 12.1 has an intensity of 0.5. It is memory-bound and reaches at
-# most 20 · 0.5 = 10 Gflop/s, which is 10 % of the peak. With 8 images its intensity is about 4, so
-# it reaches at most 80 Gflop/s. Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1
-# times as long as one image.
+# 1 and with 8 images the linear layer of 12.1 is memory-bound:
+#
+# | images | intensity | highest speed | percentage of the peak |
+# |---|---|---|---|
+# | 1 | 0.5 | 20 · 0.5 = 10 Gflop/s | 10 % |
+# | 8 | about 4 | 20 · 4 = 80 Gflop/s | 80 % |
+#
+# Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1 times as long as one image.
 #
 # ### Predict
-# Use your two measured numbers and the intensities of 12.1. According to the roofline, how many
+# Use your two measured speeds and the intensities of 12.1. According to the roofline, how many
 # times as long as one image do 128 images take in the linear layer? And what percentage of the peak
 # does the layer reach with one image?
 
@@ -274,8 +306,12 @@ predict("12.3", times_as_long=20, percent_of_peak=5)
 
 # %% [markdown]
 # ### Exercise 12.3 · What is possible
-# Write the roofline in two forms: as the highest possible flop/s at a given intensity, and as the
-# least time in seconds for given work. 1 line each. *(beginner)*
+# Write the roofline in two forms, with 1 line each. *(beginner)*
+#
+# - `attainable` returns the highest possible flop/s at a given intensity, as in the example above.
+# - `least_seconds` returns the least time in seconds for given work. With one image, for example,
+#   the linear layer has 34 million flops and moves 67 MB. At 100 Gflop/s the arithmetic takes 0.34
+#   ms, and at 20 GB/s the memory traffic takes 3.4 ms, so the least time is 3.4 ms.
 #
 # <details><summary>Hint 1: two limits</summary>
 #
@@ -309,14 +345,15 @@ check("12.3", attainable, least_seconds)
 
 # %% [markdown]
 # ### Measure: layers under the roofline
-# The next cell times layers of several kinds and plots them together with the roofline of this
-# machine. "linear, 8" is the linear layer with 8 images, and in the plot the number beside each
-# point is its number of images. (`torch.inference_mode()` leaves out what PyTorch would store for a
-# backward pass.)
+# The next cell times layers of several kinds and prints two shares for each of them:
 #
-# It prints two shares for each layer. The first is the measured speed as a share of the peak. The
-# second is the least time divided by the measured time. A value of 1 means that the layer is on the
-# roof, and 0.5 means that it takes twice as long as the model allows.
+# - the measured speed as a share of the peak;
+# - the least time divided by the measured time. A value of 1 means that the layer is on the roof,
+#   and 0.5 means that it takes twice as long as the model allows.
+#
+# "linear, 8" is the linear layer with 8 images. In the plot of the roofline, the number next to
+# each point is its number of images. The second plot compares each least time with the measured
+# time. (`torch.inference_mode()` leaves out what PyTorch would store for a backward pass.)
 
 # %%
 layers = lab12.layers(linear_cost, conv_cost, side, device)  # name: layer, images, flops, bytes
@@ -348,12 +385,12 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 # %% [markdown]
 # **Explain.** You should see the linear layer with one image far on the left, where the roof is
 # slanted. According to the model, additional images cost next to nothing until the intensity
-# reaches the ridge, and this is the reason for computing in batches.
+# reaches the ridge, and this is the reason for computing in batches. On the machine with 100
+# Gflop/s and 20 GB/s, for example, the 128 images reach the peak, so they take 128 · 10/100 = 12.8
+# times as long as one image, and not 128 times.
 #
-# On the machine with 100 Gflop/s and 20 GB/s, for example, the 128 images reach the peak, so they
-# take 128 · 10/100 = 12.8 times as long as one image, and not 128 times. If your measured ratio
-# differs from the prediction, look at `least / measured` of "linear, 1" and "linear, 128", because
-# the prediction assumes that both layers are on the roof.
+# The prediction assumes that the layer is on the roof with one image and with 128. If your measured
+# ratio differs from the prediction, look at `least / measured` of "linear, 1" and "linear, 128".
 #
 # ReLU treats each number by itself, which is called **element-wise**. It does one flop for every 8
 # bytes, so its point is still further left.
@@ -368,12 +405,14 @@ predict.compare("12.3", times_as_long=with_many / with_one, percent_of_peak=perc
 #
 # * The numbers were still in a cache. The last-level cache of a large server, for example, can hold
 #   67 MB of weights, or the 51 MB that the ReLU reads and overwrites.
-# * The layer writes little, as a linear layer does, or writes where it has just read, as this ReLU
-#   does. The slanted roof was measured with a copy and
-#   counts two arrays. Many processors read a cache line before they write to it, so that a copy
-#   moves three arrays, and reading alone can be 1.5 times as fast as our roof.
-# * The roof was measured while other programs used the machine. In this case run 12.2
-#   again.</details>
+# * The slanted roof is too low for this layer. It was measured with a copy, for which we counted
+#   two arrays. Many processors read a cache line (a small block of memory) before they write to it,
+#   so that a copy moves three arrays. A layer that writes little, as a linear layer does, or writes
+#   where it has just read, as this ReLU does, avoids this and can be up to 1.5 times as fast as our
+#   roof.
+# * The roof was measured while other programs used the machine. In this case run 12.2 again.
+#
+# </details>
 #
 # ## A training step that is too slow
 # The next cell contains a colleague's training step for a network with four convolutions. The step
@@ -417,34 +456,45 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # - How often are convolutions called in the forward pass, and how often should four convolutions be
 #   called? (The names of the backward pass contain `backward`. One call of a layer appears in
 #   several rows, because `conv2d` calls `convolution`, and so on.)
-# - Mean and standard deviation are taken (`sum` or `mean`, `std`) and applied (`sub`, `div`;
-#   `copy_` makes the pixels floats). Over how many images is this done, although the step needs
-#   only one batch?
+# - To prepare the images, the step makes the pixels floats (`copy_`), computes their mean (`sum` or
+#   `mean`) and their standard deviation (`std`), and applies both (`sub`, `div`). For how many
+#   images is this done, although the step needs only one batch?
+#
+# <details><summary>Answer</summary>
+#
+# The loop passes the 32 images of the batch one by one, so the four convolutions are called 4 · 32
+# = 128 times instead of 4 times. The step also prepares all 4,096 images of the dataset instead of
+# 32.
+# </details>
 #
 # ### Predict
 # How many times as fast is the step when both faults are removed? Estimate the new time from the
-# profile, in three steps:
+# profile, as old time − A − 31/32 · C · 5 µs:
 #
-# - Add the `seconds` of the rows that prepare the whole dataset (`copy_`, `std`, `sub`, `div`, and
-#   `mean` or `sum`). Call this A. This work disappears. (The loop calls some of these operators,
-#   too, but for few numbers, and we ignore that.)
-# - Let C be the sum of all calls. Operators that are now called for each image will be called only
-#   once, which saves nearly (`batch` − 1) / `batch` of the calls. We assume an overhead of 5 µs for
-#   each call, and that the arithmetic itself takes as long as before.
-# - The new time is old time − A − 31/32 · C · 5 µs. The old time is that of the step, printed above
-#   the table.
+# - The old time is that of the step, printed above the table.
+# - A is the sum of the `seconds` in the rows named above that prepare the images. This work
+#   disappears.
+# - C is the sum of all calls. Operators that are now called for each image will be called only
+#   once, which saves nearly (`batch` − 1) / `batch` = 31/32 of the calls.
 #
-# For example, a step takes 50 ms, with A = 20 ms and C = 3,200. The new time is 50 − 20 − 31/32 ·
-# 3,200 · 0.005 = 14.5 ms, so the step is 3.4 times as fast.
+# We assume an overhead of 5 µs for each call, and that the arithmetic itself takes as long as
+# before. (The loop calls some of the operators in A, too, but for few numbers, and we ignore that.)
+#
+# For example, a step takes 50 ms, with A = 20 ms and C = 3,200. Of the calls, 31/32 · 3,200 = 3,100
+# are saved, which take 3,100 · 5 µs = 15.5 ms. The new time is 50 − 20 − 15.5 = 14.5 ms, so the
+# step is 3.4 times as fast.
 
 # %%
 predict("12.4", times_as_fast=4)
 
 # %% [markdown]
 # ### Exercise 12.4 · Remove both faults
-# Write a step with the same loss and the same weights after it, in which no work is done image by
-# image, and which does not process the whole dataset. `prepare` is called *once*, before training,
-# and its result is passed to each `quick_step` in place of the pixels. 2 and 5 lines. *(beginner)*
+# Write a faster version of the slow step as two functions. The loss, and the weights after the
+# step, stay the same. 2 and 5 lines. *(beginner)*
+#
+# - `prepare` is called *once*, before training, and its result is passed to each `quick_step` in
+#   place of the pixels.
+# - `quick_step` does no work image by image and does not process the whole dataset.
 #
 # For example, the loop `for row in rows.tolist(): total += numbers[row].sum()` calls an operator
 # for each row, while `numbers[rows].sum()` computes the same total with two calls.
@@ -495,6 +545,21 @@ of_convolutions = every_operator[every_operator.name.str.contains("conv")]
 print(f"convolutions and their backward: {of_convolutions.share.sum():.0%} of the step")
 
 # %% [markdown]
+# The last line shows what share of the fixed step the convolutions account for, in the forward and
+# the backward pass. PyTorch passes such expensive operations on to libraries. Which libraries
+# computed this step?
+# <details><summary>Answer</summary>
+#
+# The column `library` of the profile names them.
+#
+# | layer | on a CPU | on a GPU |
+# |---|---|---|
+# | linear | a **BLAS** library (Basic Linear Algebra Subprograms), MKL or [OpenBLAS](@openblas) | [cuBLAS](@cublas) |
+# | convolution | a **DNN library** (deep neural networks), [oneDNN](@onednn), or the BLAS library | [cuDNN](@cudnn) |
+# | ReLU and other element-wise operators | PyTorch itself | PyTorch itself |
+#
+# </details>
+#
 # ### Measure: each fault by itself
 # Four versions of the step take turns: the step as it was found, the fixed one, and two controls in
 # which only one of the two faults was removed.
@@ -533,34 +598,18 @@ predict.compare("12.4", times_as_fast=gain)
 # %% [markdown]
 # **Explain.** The arithmetic of the network is the same in all four steps. You should see that
 # removing either fault makes the step faster, and the controls show how much each of them costs on
-# your machine.
+# your machine. The list above shows how far the fixed step is from the peak.
 #
-# The estimate assumed that the arithmetic itself takes as long as before. On a CPU this might not
-# hold. If your first profile lists `_slow_conv2d_forward`, PyTorch computed these convolutions as
-# matrix products of the BLAS library, because each call had a single small image. For the batch it
-# called oneDNN (`mkldnn_convolution`).
-#
-# The list above shows how far the fixed step is from the peak, and its profile shows what share of
-# the time the convolutions account for.
+# The estimate assumed that the arithmetic itself takes as long as before, which might not hold on a
+# CPU. If your first profile lists `_slow_conv2d_forward`, each call had a single small image, and
+# PyTorch computed the convolutions as matrix products with the BLAS library. For the batch it
+# called the DNN library oneDNN (`mkldnn_convolution`).
 #
 # Which of the two corrections matters more if the dataset has ten times as many images?
 # <details><summary>Answer</summary>
 #
 # `prepare` matters more, because its work grows with the dataset and was done in every step. The
 # cost of the loop depends only on the batch.
-# </details>
-#
-# PyTorch passes expensive operations on to libraries. Which libraries computed this step?
-# <details><summary>Answer</summary>
-#
-# The column `library` of the profile names them.
-#
-# | layer | on a CPU | on a GPU |
-# |---|---|---|
-# | linear | a **BLAS** library (Basic Linear Algebra Subprograms), MKL or [OpenBLAS](@openblas) | [cuBLAS](@cublas) |
-# | convolution | a **DNN library** (deep neural networks), [oneDNN](@onednn), or the BLAS library | [cuDNN](@cudnn) |
-# | ReLU and other element-wise operators | PyTorch itself | PyTorch itself |
-#
 # </details>
 #
 # ### What you take away
@@ -573,10 +622,11 @@ predict.compare("12.4", times_as_fast=gain)
 # - The next labs are about threads (13), numbers with fewer bits (14) and input (15). Across
 #   devices the network is a third limit (22, 32).
 #
-# ## Going further (optional): fewer bytes, by a compiler
+# ## Going further (optional): fewer bytes, by a compiler (5 minutes)
 # A memory-bound operation becomes faster if it moves fewer bytes. `relu(x * 0.5 + 1) + x` consists
 # of four operators. By default, PyTorch runs each operator as soon as it meets it, which is called
-# **eager** execution. The four operators read and write 2, 2, 2 and 3 arrays, nine in all.
+# **eager** execution. The first three operators each read one array and write one, and the last
+# addition reads two and writes one, so they move nine arrays in all.
 #
 # **torch.compile** makes one loop of the four operators, that is, it **fuses** them. The loop reads
 # x and writes the result, which are two arrays. According to the roofline, the fused loop should

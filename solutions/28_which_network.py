@@ -19,9 +19,10 @@
 #
 # ![With TCP a message passes from memory through the operating system and the NIC of one node to the NIC, the operating system and the memory of another. With RDMA it bypasses the operating system, and NVLink connects GPUs through a switch](28_paths.svg)
 #
-# *Three kinds of connection. With TCP the operating system handles every message, which costs
-# latency at both ends. With RDMA the network cards (NICs) read and write the memory themselves.
-# NVLink connects GPUs that are close to each other.*
+# *Three kinds of connection. With TCP (Transmission Control Protocol) the operating system handles
+# every message, which costs latency at both ends. With RDMA (remote direct memory access) the
+# network cards (NICs) read and write the memory themselves. NVLink connects GPUs that are close to
+# each other.*
 #
 # Needs: cpu · Ranks: 1 · Minutes: 60 · Level: intermediate · Before: 22, 24, 26
 
@@ -46,17 +47,18 @@ images = 64  # of each GPU in a training step
 # ## 1. The same GPUs, nine networks
 # The network card of a node (NIC, network interface card) is labeled with its bits per second. A
 # byte has 8 bits, so 100 Gb/s are 12.5 GB/s, and protocol headers leave a little less for your
-# data. (In this lab a GB is 10⁹ bytes.) We compare these nine networks:
+# data. We compare these nine networks:
 #
 # | name | what it is | Gb/s |
 # |---|---|---|
-# | 10, 25, 100 GbE | Gigabit Ethernet with **TCP** (Transmission Control Protocol): each message goes through the operating system | 10, 25, 100 |
-# | RoCE | the same Ethernet with **RDMA** (remote direct memory access): the NICs read and write memory themselves | 100 |
+# | 10, 25, 100 GbE | Gigabit Ethernet with **TCP**: each message goes through the operating system | 10, 25, 100 |
+# | RoCE | the same Ethernet with **RDMA**: the NICs read and write memory themselves | 100 |
 # | Omni-Path | Intel's, since 2020 Cornelis Networks'; it also bypasses the operating system | 100 |
 # | FDR, EDR, NDR | InfiniBand of 2011, 2014 and 2022, with RDMA | 56, 100, 400 |
-# | NVLink | links and switches for GPUs that are **close** to each other; no NIC | 3,600 |
+# | NVLink | links and switches for GPUs that are **close** to each other; no NIC | 3,600, one direction of an H100 |
 #
-# The 3,600 Gb/s are one direction of an H100 in a DGX H100, where NVLink ends at the node.
+# The speed of NVLink is that of NVIDIA's DGX H100, a node with eight H100 GPUs, where NVLink ends
+# at the node. (In this lab a kB or KB has 1,000 bytes, a GB has 10⁹, and a KiB has 1,024.)
 #
 # Hardly anyone has access to all nine networks. For this reason the lab uses the **virtual
 # cluster**, the simulator that lab 23 introduced, and everything that it prints is *simulated*. All
@@ -67,7 +69,7 @@ images = 64  # of each GPU in a training step
 # network, and below them the sources of the latencies. The sources of the bandwidths are in
 # `labs/virtual/machines.yaml`.
 #
-# The latencies are rough. One measurement stands for all networks with RDMA, another stands for all
+# The latencies are rough. One measurement is used for all networks with RDMA, another one for all
 # networks with TCP, and the value for NVLink comes from a different source. For short messages,
 # therefore, **compare only RDMA with TCP**.
 # %%
@@ -88,9 +90,12 @@ for group, known, number in (
 
 # %% [markdown]
 # ### Exercise 28.1 · The time of an allreduce
-# How long does an allreduce take on such a link? Lab 24 derived what it costs. The virtual cluster
-# uses one of two algorithms, as MPICH did for a long time. Let the number of ranks p be a power of
-# two, and let log₂ p be its logarithm to base 2, `math.log2(p)`. The vector has n bytes.
+# Write `allreduce_time(nbytes, p, alpha, beta)`, which returns the seconds that an allreduce takes
+# on a link with the two numbers α and β. This takes 4 to 6 lines. *(beginner)*
+#
+# The virtual cluster uses one of two algorithms, as MPICH did for a long time. Lab 24 derived their
+# costs. The number of ranks p is a power of two, log₂ p is its logarithm to base 2, `math.log2(p)`,
+# and the vector has n bytes.
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
@@ -98,10 +103,8 @@ for group, known, number in (
 # | longer | Rabenseifner | 2 log₂ p | 2 (p − 1)/p · n |
 #
 # Each message costs α seconds and each byte costs β seconds. For example, an allreduce of 4 bytes
-# on 8 ranks consists of 3 messages of 4 bytes, so it takes 3α + 12β.
-#
-# Write `allreduce_time(nbytes, p, alpha, beta)`, which returns seconds. This takes 4 to 6 lines.
-# *(beginner)*
+# on 8 ranks consists of 3 messages of 4 bytes, so it takes 3α + 12β. An allreduce of 8,000 bytes
+# consists of 6 messages with 2 · 7/8 · 8,000 = 14,000 bytes in all, so it takes 6α + 14,000β.
 #
 # <details><summary>Hint 1: short vectors</summary>
 #
@@ -139,8 +142,6 @@ check("28.1", allreduce_time)
 # - For 64 KB, put "10 GbE", "100 GbE", "FDR" and "NDR" in order.
 # - For 100 MB, put the same four and "NVLink" in order.
 #
-# (In this lab a KB or kB has 1,000 bytes, and a KiB 1,024.)
-#
 # Write each order as names in parentheses: `("FDR", "NDR", …)`.
 # %%
 predict(
@@ -150,10 +151,10 @@ predict(
 )
 # %% [markdown]
 # ### Measure: nine networks, three sizes
-# The next cell simulates an allreduce on all nine networks, for your two sizes and for 4 bytes. The
-# function `lab28.connect` puts the GPUs on a network. In the table, the number in parentheses is
-# the simulated time divided by the time of your formula. For example, 12 (1.00) means 12 µs,
-# exactly as your formula says.
+# The next cell simulates an allreduce on all nine networks, for the two sizes of your prediction
+# and for 4 bytes. The function `lab28.connect` puts the GPUs on a network. In the table, the number
+# in parentheses is the simulated time divided by the time of your formula. For example, 12 (1.00)
+# means 12 µs, exactly as your formula says.
 
 
 # %%
@@ -201,21 +202,28 @@ for label in sizes:
 #   90 µs with TCP, at 10 Gb/s as well as at 100.
 # - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
 #   bytes per second.
-# - **100 MB**: the bandwidth determines the order. RoCE, Omni-Path, EDR and 100 GbE, which all
-#   have 100 Gb/s, differ by about ten percent, and FDR is slower than these four.
+# - **100 MB**: the bandwidth determines the order. RoCE, Omni-Path, EDR and 100 GbE, which all have
+#   100 Gb/s, differ by about ten percent, and FDR is slower than these four.
 #
 # RDMA is therefore worth most for short messages. For long messages, TCP over the same cable is
-# nearly as good *if it uses the full bandwidth*. The 11.25 GB/s of our 100 GbE are the 90 Gb/s that
-# the network operator ESnet expects with enough parallel streams (TCP connections). With one
-# stream, ESnet expects only 15 to 35 Gb/s.
+# nearly as good *if it uses the full bandwidth*.
+#
+# For our 100 GbE we assume 11.25 GB/s, which are the 90 Gb/s that the network operator ESnet
+# expects with enough parallel streams (TCP connections). With one stream, ESnet expects only 15 to
+# 35 Gb/s.
 #
 # Why does NVLink take 16 % longer for 100 MB than your formula says?
 # <details><summary>Answer</summary>
 #
-# The formula leaves out the additions. Each GPU adds 7/8 of 100 MB, which is 87.5 MB. An addition
-# reads two values and writes one, so 3 · 87.5 MB pass through the memory. At the 3.35 TB/s given in
-# the data sheet this takes 78 µs, which matters only because NVLink itself takes no more than 0.5
-# ms.
+# The formula leaves out the additions, each of which reads two values from memory and writes one.
+#
+# | | |
+# |---|---|
+# | each GPU adds | 7/8 of 100 MB = 87.5 MB |
+# | bytes that pass through its memory | 3 · 87.5 MB |
+# | time, at the 3.35 TB/s given in the data sheet | 78 µs |
+#
+# This time matters only because NVLink itself takes no more than 0.5 ms.
 # </details>
 #
 # The next cell repeats this for six of the networks and seven sizes. You should see curves that are
@@ -238,10 +246,12 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** Up to 1 KiB latency is nearly all of the time, so 10 GbE takes as long as 100 GbE.
-# From 1 to 16 KiB the times double even where bytes cost almost nothing, because above 2,048 bytes
-# the allreduce consists of 6 messages instead of 3. At 64 MiB the curves are in the order of the
-# bandwidths.
+# **Explain.** The curves have three parts:
+#
+# - Up to 1 KiB latency is nearly all of the time, so 10 GbE takes as long as 100 GbE.
+# - From 1 to 16 KiB the times double even where bytes cost almost nothing, because above 2,048
+#   bytes the allreduce consists of 6 messages instead of 3.
+# - At 64 MiB the curves are in the order of the bandwidths.
 #
 # ### Is it latency or bandwidth? A control
 # To see what a time consists of, we take one part away. In the next cell the latency of each
@@ -263,26 +273,30 @@ print("Left of the simulated time:", pandas.DataFrame(table).to_string(), sep="\
 
 
 # %% [markdown]
-# **Explain.** At 4 B latency is all of the time, and at 100 MB bandwidth is nearly all of it. (On
-# NVLink a sixth of the time is left when bytes take no time, most of which is the addition that we
-# found above.) At 64 KB latency is the larger part on every network, but on FDR bytes already take
-# two fifths of the time. The next section computes the size above which bandwidth is the larger
-# part.
+# **Explain.** The table shows which part is the larger one at each size:
+#
+# - At 4 B latency is all of the time.
+# - At 64 KB latency is the larger part on every network, but on FDR bytes already take two fifths
+#   of the time.
+# - At 100 MB bandwidth is nearly all of the time. On NVLink a sixth is left when bytes take no
+#   time, most of which is the addition that we found above.
+#
+# The next section computes the size above which bandwidth is the larger part.
 #
 # ## 2. The size at which latency and bandwidth matter equally
 # For a single message this size is n½ = α/β (lab 22), at which its bytes take as long as an empty
 # message. With α = 2 µs and 1/β = 10 GB/s, for example, n½ is 20 kB. An allreduce consists of
-# several messages, which do not all have n bytes, so its balance is at another size.
+# several messages, which do not all have n bytes, so its *balance*, the size at which both parts
+# take equally long, is at another size.
 #
 # ### Exercise 28.2 · Balance
-# Use Rabenseifner's row in the table above. At one size its bytes take as long as its messages.
-# Below this size latency is the larger part of the time, and above it bandwidth is.
+# Write `balance(p, alpha, beta)`, which returns the balance of an allreduce in bytes. At this size,
+# the bytes of the allreduce take as long as the latencies of its messages. Below this size latency
+# is the larger part of the time, and above it bandwidth is. Use Rabenseifner's row in the table of
+# 28.1, even if the size is below 2,048 bytes. This takes 1 to 2 lines. *(intermediate)*
 #
-# For example, take 2 ranks, α = 2 µs and 1/β = 10 GB/s. The two messages cost 4 µs, and 40 kB take
-# 4 µs, too. Each rank sends 2 · 1/2 · n = n bytes, so the balance is at n = 40 kB.
-#
-# Write `balance(p, alpha, beta)`, which returns this size in bytes. Use Rabenseifner's row even if
-# the size is below 2,048 bytes. This takes 1 to 2 lines. *(intermediate)*
+# For example, take 2 ranks, α = 2 µs and 1/β = 10 GB/s. The two messages cost 4 µs. Each rank sends
+# 2 · 1/2 · n = n bytes, and in 4 µs it can send 40 kB, so the balance is at n = 40 kB.
 #
 # <details><summary>Hint 1: an equation</summary>
 #
@@ -323,10 +337,12 @@ largest = max(balances, key=balances.get)
 predict.right("28.2", network=largest)
 
 # %% [markdown]
-# **Explain.** The size is proportional to α/β. NVLink has the largest one, because its bandwidth
-# 1/β is by far the highest. At equal latency, a network with more bandwidth needs longer vectors
-# before its bandwidth helps. From FDR to NDR, for example, 1/β increased 7.5 times while we assumed
-# that α stayed the same. TCP has a large α, so 100 GbE has a larger size than NDR.
+# **Explain.** The size is proportional to α/β, so it depends on both numbers of a network:
+#
+# - NVLink has the largest size, because its bandwidth 1/β is by far the highest.
+# - At equal latency, a network with more bandwidth needs longer vectors before its bandwidth helps.
+#   From FDR to NDR, for example, 1/β increased 7.5 times while we assumed that α stayed the same.
+# - TCP has a large α, so 100 GbE has a larger size than NDR.
 #
 # Below its balance, an allreduce spends most of its time on latency, however few bytes it has. For
 # this reason PyTorch's DDP (DistributedDataParallel) and [Horovod](@horovod) combine gradients into
@@ -350,10 +366,14 @@ predict.right("28.2", network=largest)
 # How many times as fast are eight NICs as one, for 100 MB on EDR, (a) in two dimensions (`gain_2d`)
 # and (b) in the flat ring (`gain_ring`)?
 #
-# For (a), use two times from the table of section 1. In two dimensions each GPU of a node sends
-# only an eighth of the vector to the other nodes, so all of them *together* send as many bytes as
-# *one* GPU did there, in 15.3 ms. The part inside the nodes takes as long as NVLink did there,
-# which is 0.57 ms. Which of the two parts gains from more NICs?
+# For (a), add two times from the table of section 1, which together are about the time with one
+# NIC:
+#
+# - 15.3 ms between the nodes, as for EDR. Each GPU of a node sends only an eighth of the vector, so
+#   all of them *together* send as many bytes as *one* GPU did there.
+# - 0.57 ms inside the nodes, as for NVLink.
+#
+# Which of the two parts gains from more NICs?
 # %%
 predict("28.2", gain_2d=6, gain_ring=1)
 
@@ -395,28 +415,35 @@ predict.right(
 )
 
 # %% [markdown]
-# **Explain.** In two dimensions the **sum** of the bandwidths of a node's NICs determines the time
-# for 100 MB. One NDR NIC (48 GB/s) takes about as long as four EDR NICs (46 GB/s), and eight EDR
-# NICs are faster.
+# **Explain.** In the table, more NICs help in only one of three cases:
 #
-# In the flat ring more NICs do not help, because the ring leaves each node through only one of
-# them. (NCCL, the NVIDIA Collective Communications Library, builds several rings, each through
-# another NIC.) For 4 B the number of NICs makes no difference either, because the time is the
-# latency of 14 messages inside the nodes and 14 between them.
+# - **Two dimensions, 100 MB**: the **sum** of the bandwidths of a node's NICs determines the time.
+#   One NDR NIC (48 GB/s) takes about as long as four EDR NICs (46 GB/s), and eight EDR NICs are
+#   faster.
+# - **Flat ring**: more NICs do not help, because the ring leaves each node through only one of
+#   them. (NCCL, the NVIDIA Collective Communications Library, builds several rings, each through
+#   another NIC.)
+# - **4 B**: the number of NICs makes no difference, because the time is the latency of 14 messages
+#   inside the nodes and 14 between them.
 #
 # Why are eight NDR NICs less than four times as fast as one?
 # <details><summary>Answer</summary>
 #
-# Only the bytes between the nodes gain from more NICs. On NDR they take 3.65 ms with one NIC and
-# 0.46 ms with eight. The bytes and additions inside the nodes take 0.55 ms in both cases, and the
-# latencies 0.1 ms (the row for 4 B). The sums are 4.3 and 1.1 ms.
+# Only the bytes between the nodes gain from more NICs:
+#
+# | ms, on NDR | 1 NIC | 8 NICs |
+# |---|---|---|
+# | bytes between the nodes | 3.65 | 0.46 |
+# | bytes and additions inside the nodes | 0.55 | 0.55 |
+# | latencies (the row for 4 B) | 0.1 | 0.1 |
+# | sum | 4.3 | 1.1 |
+#
 # </details>
 #
 # ## 4. Which share of a training step?
 # ResNet-50 has 102 MB of gradients in FP32 (32-bit floating-point numbers), about as much as our
-# longest vector. (We assume that they are sent in FP32 also where a GPU computes with 16 bits.) How
-# long does a training step wait for the allreduce of these gradients, which the
-# code calls the *exchange*?
+# longest vector. How long does a training step wait for the allreduce of these gradients? (We
+# assume that they are sent in FP32 also where a GPU computes with 16 bits.)
 #
 # An allreduce can run while the backward pass is still computing (lab 32). Suppose that it can
 # overlap with a share `hidden` of the computation. The part of the allreduce that is longer than
@@ -427,13 +454,19 @@ predict.right(
 #   the operations (lab 02). In a plain training step nothing more is possible.
 #
 # For example, suppose that a training step computes for 0.1 s and its allreduce takes 0.06 s, with
-# hidden = 0.2. Then 0.02 s of the allreduce are hidden and 0.04 s are exposed. The step takes 0.14
-# s, and the share spent waiting is 0.04 / 0.14, or 29 %.
+# hidden = 0.2:
+#
+# | | |
+# |---|---|
+# | hidden part of the allreduce | 0.2 · 0.1 s = 0.02 s |
+# | exposed part | 0.06 s − 0.02 s = 0.04 s |
+# | step | 0.1 s + 0.04 s = 0.14 s |
+# | share spent waiting | 0.04 / 0.14 = 29 % |
 #
 # ### Exercise 28.3 · The share spent waiting
 # Write `waiting(compute, exchange, hidden)`, which returns the share of the *step* spent waiting
-# for the allreduce. A step consists of the computation and the exposed part of the allreduce. This
-# takes 2 to 3 lines. *(beginner)*
+# for the allreduce, which the code calls the *exchange*. A step consists of the computation and the
+# exposed part of the allreduce. This takes 2 to 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what is exposed?</summary>
 #
@@ -462,15 +495,19 @@ check("28.3", waiting)
 # %% [markdown]
 # ### Predict
 # Take ResNet-50 with 64 images per GPU on 64 GPUs, in nodes of 8 with **one** NIC each, and hidden
-# = 2/3. An A100 computes such a step in 26 ms, while a P100, which is four years older, took 292
-# ms.
+# = 2/3.
+#
+# An A100 computes such a step in 26 ms, while a P100, which is four years older, took 292 ms.
 #
 # (a) On 10 GbE the allreduce takes 153 ms. Which percentage of its step does each of the two GPUs
 # wait?
 #
-# (b) On how many of the eight networks (without NVLink) does an A100 wait for nothing? In the table
-# of section 1, 100 MB took 60 ms on 25 GbE, 27 ms on FDR, 14 to 16 ms on the four networks with 100
-# Gb/s, and 4 ms on NDR. These times change little when eight GPUs share a NIC.
+# (b) On how many of the eight networks (without NVLink) does an A100 not wait at all? These times
+# for 100 MB, from the table of section 1, change little when eight GPUs share a NIC:
+#
+# | | 25 GbE | FDR | four networks with 100 Gb/s | NDR |
+# |---|---|---|---|---|
+# | ms | 60 | 27 | 14 to 16 | 4 |
 
 # %%
 predict("28.3", percent_A100=84, percent_P100=0, networks_without_waiting=5)
@@ -517,19 +554,24 @@ of_a100 = [share for (_, gpu), share in shares.items() if gpu == "A100, 16 bits"
 predict.right("28.3", **waits, networks_without_waiting=of_a100.count(0))
 
 # %% [markdown]
-# **Explain.** Read one row of the table: the faster the GPU, the larger is the share of its step
+# **Explain.** In each row of the table, the faster the GPU is, the larger is the share of its step
 # that the same network takes. A P100 of 2016 can hide the allreduce even on 10 GbE. An A100 can
 # only just hide it with 100 Gb/s, and cannot hide it with the 56 Gb/s of FDR. The gradients are the
 # same for both GPUs, but the time in which they can be hidden has become shorter.
 #
-# Now read the second number of each field: at 100 Gb/s and above it is 0 %, so the whole allreduce
-# can be hidden in this simulation if the overlap is as good as possible. The difference between the
-# two numbers is what good software gains (labs 32 and 46).
+# The second number of each field is 0 % at 100 Gb/s and above, so the whole allreduce can be hidden
+# in this simulation if the overlap is as good as possible. The difference between the two numbers
+# is what good software gains (labs 32 and 46).
 #
 # Which NIC should one buy? In two dimensions, 2 · 7/8 · 102.2 MB = 179 MB pass through the NIC of a
-# node in each step. An A100 leaves 17.3 ms, of which the bytes inside the node and the latencies
-# take about 0.65 ms, so the NIC needs about 179 MB / 16.6 ms = 10.8 GB/s, which 100 Gb/s provide
-# and 56 Gb/s do not. A P100 leaves 195 ms, so that 10 GbE is enough.
+# node in each step:
+#
+# | | A100 | P100 |
+# |---|---|---|
+# | time in which it can be hidden | 17.3 ms | 195 ms |
+# | of this, for the bytes inside the node and the latencies | about 0.65 ms | about 0.65 ms |
+# | bandwidth that the NIC needs | 179 MB / 16.6 ms = 10.8 GB/s | 179 MB / 194 ms = 0.9 GB/s |
+# | enough | 100 Gb/s, but not 56 Gb/s | 10 Gb/s |
 #
 # ### Is the simulation right? A control
 # In 2017 Baidu published measured times of allreduces over Omni-Path (DeepBench, with Intel's
@@ -562,19 +604,19 @@ print(point.source)
 # ### What you take away
 # - For short messages the choice between RDMA and TCP determines the time. For long messages it is
 #   the bits per second, multiplied by the number of NICs that the algorithm uses.
-# - The boundary between the two is at log₂ p · p/(p − 1) · α/β bytes. At equal latency, a network
-#   with more bandwidth needs longer messages.
+# - For an allreduce, the boundary between short and long is at log₂ p · p/(p − 1) · α/β bytes. At
+#   equal latency, a network with more bandwidth needs longer messages.
 # - A faster GPU needs a faster network, because its steps leave less time in which an allreduce can
 #   be hidden. If the network is too slow, more images in a step (lab 34) or fewer bytes (lab 35)
 #   also help.
 #
-# ## Going further (optional): which processor?
-# This part takes about 13 more minutes. A fast processor needs a fast network, and it also needs a
-# fast memory. How do you read this from a data sheet?
+# ## Going further (optional): which processor? (13 minutes)
+# A fast processor needs a fast network, and it also needs a fast memory. How do you read this from
+# a data sheet?
 #
-# The **roofline** model (lab 12) uses two numbers, the *peak* in operations per second and the
-# *bandwidth* of the memory in bytes per second. A program has one number, its *intensity*, which is
-# the number of operations per byte that it moves.
+# The **roofline** model (lab 12) uses two numbers of a processor, its *peak* in operations per
+# second and the *bandwidth* of its memory in bytes per second. A program has one number, its
+# *intensity*, which is the number of operations per byte that it moves.
 #
 # The memory allows bandwidth · intensity operations per second, and the lower one of this product
 # and the peak is the limit. Both are equal at the **ridge**, which is the intensity peak /
@@ -627,7 +669,7 @@ predict.right("28.3", operations_a_byte=place, percent_H100=reached)
 # | NNP-T | Intel's, from Nervana; given up in 2020 in favor of Gaudi |
 # | Gaudi 2 | Intel's, from Habana |
 #
-# The peak given in a data sheet counts operations on numbers of *its* kind, which have 32, 16 or 8
+# Each peak counts operations on the kind of numbers in the column `numbers`, which have 32, 16 or 8
 # bits. In the table, look at the last column, the ridge. The V100, for example, needs 139
 # operations per byte to reach its peak.
 # %%
@@ -725,11 +767,8 @@ for gpu in lab28.GPUS:
 
 # %% [markdown]
 # **Explain.** In FP32 training reaches half of the peak, and with 16-bit numbers about a fifth. A
-# likely reason, which we did not measure here (lab 12 shows how), is the ridge: it is much further
-# to the right with 16 bits, so more layers of the network are limited by the memory.
-#
-# In short, a processor is limited by the bandwidth of its memory in programs below its ridge, and
-# by its peak in programs above.
+# likely reason, which we did not measure here (lab 12 shows how), is the ridge. It is at a much
+# higher intensity with 16 bits, so more layers of the network are limited by the memory.
 #
 # ### Further reading
 # - [@thakur2005] The two allreduce algorithms of this lab, and MPICH's limits between them.

@@ -3,9 +3,9 @@
 #
 # When training with Horovod is slower than expected, your own code does not show why. Horovod's
 # background thread runs between your gradients and the network, and decides when a gradient is sent
-# and with which others. It can wait for a straggler, wake up too rarely, or send hundreds of small
-# messages where one would do. Horovod writes what it does to a file, the timeline, and has a
-# setting for each of these decisions.
+# and with which others. It can wait for a straggler (a rank that is later than the others), wake up
+# too rarely, or send hundreds of small messages where one would do. Horovod writes what it does to
+# a file, the timeline, and has a setting for each of these decisions.
 #
 # In this lab we read a timeline and find out which rank the others waited for, write a model of the
 # background thread that predicts the time of a step from two settings, and then measure whether the
@@ -13,12 +13,13 @@
 #
 # **After this lab you can** (1) read a timeline line by line and find the rank that the others wait
 # for, (2) say which tensors are sent together, (3) predict the time of a step from the fusion
-# threshold and the cycle time, and (4) keep the response cache working.
+# threshold (the most bytes in a message) and the cycle time (how often the thread wakes up), and
+# (4) keep the response cache working, in which Horovod remembers the tensors of earlier steps.
 #
 # ![The path of two tensors through Horovod's thread: ready, negotiation, fusion into one message, one allreduce, and the copy back; one rank is late](44_cycle.svg)
 #
-# *Tensor a is ready early on rank 0, but its negotiation lasts until the last rank has it. Then a
-# and b are fused into one message.*
+# *Tensor a is ready early on rank 0. Its negotiation, in which rank 0 finds out which ranks have a,
+# lasts until the last rank has it. Then a and b are fused into one message.*
 #
 # Needs: mpi, horovod, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 32, 40, 42
 
@@ -52,12 +53,12 @@ rounds = 3  # turns of each way of a step, 5 steps each
 #    ranks have it.
 # 3. **Fusion.** Tensors that can be sent are fused into messages of at most
 #    `HOROVOD_FUSION_THRESHOLD` bytes. The default is 128 MiB.
-# 4. **Allreduce.** The messages are processed one after the other. Each is one call of a library,
-#    which is MPI, NCCL or Gloo.
+# 4. **Allreduce.** The messages are processed one after the other. Each message is one call of a
+#    library, which is MPI, NCCL or Gloo.
 #
 # ## Read the timeline
 # Rank 0 writes down what happened to each tensor, and when. This file is the **timeline**. Each of
-# its lines has a time in µs, a kind and a name:
+# its lines has a time in µs, a tensor, a kind and a name:
 #
 # | kind | meaning |
 # |---|---|
@@ -68,11 +69,10 @@ rounds = 3  # turns of each way of a step, 5 steps each
 #
 # Activities nest like brackets. For example, the activity `ALLREDUCE` of a tensor contains the
 # copies into and out of the message, and between them `MPI_ALLREDUCE`, the call of the library.
-# Rank 0 learns about the other ranks only once per cycle, so their `X` appear up to one cycle late.
 #
-# The next cell records all timelines of this lab on real ranks, in about 15 s. It prints a part of
-# the one that is called "late". In each of its 2 steps, three tensors a, b and c are summed over
-# the ranks, and one rank is 200 ms late. You see the lines of tensor a.
+# The next cell records all timelines of this lab on real ranks, in about 15 s. From the timeline
+# "late" it prints the number of cycles and the lines of tensor a. In each of the 2 steps of this
+# timeline, three tensors a, b and c are summed over the ranks, and one rank begins late.
 
 # %%
 ranks = ranks_here(workers)
@@ -93,12 +93,13 @@ for line in late:
 # |---|---|---|
 # | negotiate | `B NEGOTIATE_ALLREDUCE` | not all ranks have the tensor yet |
 # | queue | the end of NEGOTIATE to `B ALLREDUCE` | other messages are processed first |
-# | copy in | `B MEMCPY_IN_FUSION_BUFFER` | the tensor is copied into the fusion buffer |
+# | copy in | `B MEMCPY_IN_FUSION_BUFFER` | the tensor is copied into the fusion buffer, the memory of the message |
 # | sum | `B MPI_ALLREDUCE` (or `NCCL_…`, `GLOO_…`) | the library performs the allreduce |
 # | copy out | `B MEMCPY_OUT_FUSION_BUFFER` | the result is copied out of the buffer |
 #
-# `INIT_FUSION_BUFFER`, in the first step, allocates the buffer and belongs to no phase. The next
-# table adds up the µs of each phase over both steps, with a row for each tensor:
+# `INIT_FUSION_BUFFER`, in the first step, allocates the buffer and belongs to no phase.
+#
+# The next table adds up the µs of each phase over both steps, with a row for each tensor:
 
 # %%
 print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
@@ -110,17 +111,20 @@ print(pd.DataFrame(lab44.spent(events["late"])).T, "in µs", sep="\n")
 #
 # ### Predict
 # The table has three tensors, and each of them spent about 400 ms in *negotiate*. By how many ms of
-# wall time did the late rank delay the two steps together?
+# wall time (time on a clock) did the late rank delay the two steps together?
 
 # %%
 predict("44.1", ms_lost=400)
 
 # %% [markdown]
 # ### Exercise 44.1 · Who was late?
+# Write `charge`, which returns for each rank that was last in a negotiation the µs that were lost
+# because of it.
+#
 # In each negotiation of a tensor, one rank is the last to report. Without it, the negotiation could
 # have ended when the previous rank was ready. Therefore charge the rank of the **last** `X` with
-# the span from the previous `X` to its own. In this example rank 2 is charged with the span (20,
-# 1010):
+# the span (from, to) from the previous `X` to its own. In this example rank 2 is charged with the
+# span (20, 1010):
 #
 #     when   tensor  kind  name
 #        5   a       B     NEGOTIATE_ALLREDUCE
@@ -139,8 +143,7 @@ predict("44.1", ms_lost=400)
 # The kit has a function for it: `lab44.covered([(0, 10), (5, 20)])` is 20, the number of µs that
 # are in at least one of the spans.
 #
-# Write `charge`, which returns for each rank that was last in a negotiation the µs that were lost
-# because of it. The loop over the lines is in the cell, and two parts are missing:
+# The loop over the lines is in the cell, and follows the first two rules. Two parts are missing:
 #
 # - When a negotiation ends, `seen` contains its `X` lines in order, each as a pair (when, rank).
 #   Append the span to the list of this rank in `spans`, a dictionary of lists.
@@ -190,18 +193,19 @@ for rank, microseconds in sorted(lost.items()):
 predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 
 # %% [markdown]
-# **Explain.** You should see about 400 ms for one rank and little for the others. Summed over the
-# three tensors, it would come to about 1200 ms, more time than has elapsed. (If a busy machine
-# shows less, run the cell with `events =` again.)
+# **Explain.** You should see about 400 ms for one rank, which began each of the 2 steps 200 ms
+# late, and little for the others. The sum over the three tensors would be about 1200 ms, more time
+# than has elapsed. (If a busy machine shows less, run the cell with `events =` again.)
 #
-# In *every* negotiation some rank is last. Call a rank a straggler only if it is charged with much
-# more time than the others, and with more than a cycle (1 ms) per step.
+# In *every* negotiation some rank is last. Moreover, rank 0 learns about the other ranks only once
+# per cycle, so their `X` appear up to one cycle late. Therefore call a rank a straggler only if it
+# is charged with much more time than the others, and with more than a cycle (1 ms) per step.
 #
 # ## Which tensors are sent together?
 # Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
-# Horovod goes through them in order (`FuseResponses` in `controller.cc`, 0.28.1). The **first**
-# remaining tensor begins a message, however large it is. Each of the following tensors then does
-# one of three things:
+# Horovod goes through them in order (`FuseResponses` in `controller.cc` of version 0.28.1). The
+# **first** remaining tensor begins a message, however large it is. Each of the following tensors
+# then does one of three things, which depend on `limit`, the rounded fusion threshold:
 #
 # | the tensor | if | what happens |
 # |---|---|---|
@@ -210,7 +214,7 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # | closes the message | neither is the case | this tensor and all tensors after it remain |
 #
 # Here are two examples with a limit of 100. The first is `a:60 b:50 c:30`, three tensors of one
-# type with their bytes:
+# type with their bytes. The result is `a|b c`, where a bar separates two messages:
 #
 # | tensor | message so far | what happens |
 # |---|---|---|
@@ -219,13 +223,15 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # | b, 50 | none | begins the next message |
 # | c, 30 | b: 50 | 50 + 30 is at most 100, so c joins |
 #
-# The result is `a|b c`, although c would have fitted into the message of a. The second example is
-# `a:40 b:40:float64 c:40`, with the result `a c|b`. Here b cannot join because of its type, but
-# 40 + 40 is at most 100, so b is only skipped, and c joins a. This is useful in mixed precision,
-# where the types alternate.
+# So c is not sent with a, although it would have fitted into that message.
+#
+# The second example is `a:40 b:40:float64 c:40`, with the result `a c|b`. Here b cannot join
+# because of its type. The message and b have 80 bytes together, at most 100, so b is only skipped,
+# and c joins a. This is useful in mixed precision, where the types alternate.
 #
 # The `limit` is the threshold, rounded **up** to a multiple of 512 bytes times the number of ranks
-# on a node. With 4 ranks, for example, 50000 becomes 51200. Here is the rule as a function:
+# on a node. With 4 ranks, for example, 50000 becomes 51200. The function `fuse` follows these
+# rules:
 
 
 # %%
@@ -259,12 +265,16 @@ def fuse(ready, limit):
 
 # %% [markdown]
 # ### Predict the messages
-# Tensors a to g are ready together. They have 60000, 40200, 30000, 30000, 20000, 8000 and 60000
-# bytes. Tensors c and f are float64, the others float32. How many messages do they need with a
-# limit of 0, and how many with 128 MiB?
+# These tensors are ready together. How many messages do they need with a limit of 0, and how many
+# with 128 MiB?
+#
+# | tensor | a | b | c | d | e | f | g |
+# |---|---|---|---|---|---|---|---|
+# | bytes | 60000 | 40200 | 30000 | 30000 | 20000 | 8000 | 60000 |
+# | type | float32 | float32 | float64 | float32 | float32 | float64 | float32 |
 #
 # The cell after your prediction prints the answer for four thresholds, first as real ranks have
-# sent the tensors, and then by `fuse`. A bar separates two messages.
+# sent the tensors, and then by `fuse`.
 
 # %%
 predict("44.2", messages_0=7, messages_128_MiB=2)
@@ -279,9 +289,10 @@ none, *_, most = (1 + text.count("|") for text in together.values())
 predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 
 # %% [markdown]
-# **Explain.** Even with 128 MiB there are two messages, one for each type. With 4 ranks and a
-# threshold of 100000, tensors a and b are sent together although they have 100200 bytes, because
-# the threshold is rounded up to 100352.
+# **Explain.** Even with 128 MiB there are two messages, one for each type.
+#
+# With 4 ranks and a threshold of 100000, tensors a and b are sent together although they have
+# 100200 bytes, because the threshold is rounded up to 100352.
 #
 # ## What does a step cost?
 # Now tensors become ready one by one, as in a backward pass. For a model of the background thread,
@@ -293,31 +304,42 @@ predict.compare("44.2", messages_0=none, messages_128_MiB=most)
 # - The next cycle begins one cycle time after the previous cycle **began**, or at once if that
 #   moment has passed.
 #
-# For example, tensor a with 300 bytes is ready at 0, and tensors b and c with 100 bytes each are
-# ready at 2 and 3. A message of n bytes takes 1 + n/100 seconds, so a negotiation takes 1 second.
-# The cycle time is 1 second, and the limit is large:
+# As an example, take these three tensors, a cycle time of 1 second, and a large limit. A message of
+# n bytes takes 1 + n/100 seconds, so a negotiation takes 1 second:
+#
+# | tensor | a | b | c |
+# |---|---|---|---|
+# | bytes | 300 | 100 | 100 |
+# | ready at | 0 s | 2 s | 3 s |
 #
 #     seconds   0   1   2   3   4   5   6   7   8   9
 #     ready     a       b   c
 #     thread    |neg|   message a   |neg|  msg b+c  |
 #
 # The cycle at 0 finds only a. While a is sent, b and c become ready, and the cycle at 5 finds both.
-# The step ends at 9, with two messages. With a cycle time of 10 the second cycle would begin at 10,
-# and the step would end at 14.
+# The step ends at 9, with two messages.
+#
+# With a cycle time of 10 seconds, the second cycle would begin at 10, and the step would end at 14.
 #
 # ### Predict the step
-# 24 layers, each with a weight of 64 KiB and a bias of 256 bytes, become ready one by one within 50
-# ms, the first layer after 2 ms. We *assume* that a message takes 0.5 ms, and in addition 1 s for
-# every 25 MB, which is 63 ms for the bytes of all layers. The threshold is 128 MiB. How many ms
-# does a step take with a cycle time of 100 ms, including the negotiations?
+# How many ms does a step take with a cycle time of 100 ms, including the negotiations?
+#
+# | quantity | value |
+# |---|---|
+# | layers | 24, each with a weight of 64 KiB and a bias of 256 bytes |
+# | ready | one layer after the other within 50 ms, the first one after 2 ms |
+# | time of a message | 0.5 ms, and in addition 1 s for every 25 MB (both *assumed*) |
+# | time for the bytes of all layers | 63 ms |
+# | threshold | 128 MiB |
 
 # %%
 predict("44.2", ms_100=165)
 
 # %% [markdown]
 # ### Exercise 44.2 · The thread as a loop
-# Write `step_time` by the three rules above. `seconds(n)` is the time of a message of n bytes, and
-# `seconds(0)` is that of a negotiation. The first cycle begins at 0, together with the step.
+# Write `step_time` by the three rules above. It returns the end of the step and the number of
+# messages. `seconds(n)` is the time of a message of n bytes, and `seconds(0)` is that of a
+# negotiation. The first cycle begins at 0, together with the step.
 #
 # The loop over cycles is in the cell, and so are the tensors that a cycle finds. In each cycle, do
 # the following:
@@ -377,12 +399,13 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # %% [markdown]
 # **Explain.** With a cycle time of 100 ms, the first cycle finds nothing, and the second one begins
 # at 100 ms. It takes 0.5 ms for the negotiation, 0.5 ms for the only message and 63 ms for the
-# bytes.
+# bytes, so the step ends at 164 ms.
 #
-# Read the curves from left to right. Up to 65536 bytes they are flat. A weight alone has 65536
-# bytes, so nothing else fits into its message, and all 48 tensors are sent separately. With a
-# larger threshold and a cycle time of 1 ms, the step time falls from 93 ms to 73 ms, because 7
-# messages replace 48, and we assumed 0.5 ms for each of them.
+# Read the curves from left to right. Up to 65536 bytes they are flat, because a weight alone has
+# 65536 bytes. No other tensor fits into its message, and all 48 tensors are sent separately.
+#
+# With a larger threshold and a cycle time of 1 ms, the step time falls from 93 ms to 73 ms, because
+# 7 messages replace 48, and we assumed 0.5 ms for each message.
 #
 # Why does a long cycle time make the step slower here, while a large threshold does not?
 # <details><summary>Answer</summary>
@@ -394,32 +417,45 @@ predict.compare("44.2", ms_100=1e3 * ends[100][0])
 # </details>
 #
 # With a cycle time of 1 ms, about one tensor becomes ready per cycle, and yet the printed number of
-# messages is far smaller than that of tensors. More tensors become ready while a message is sent.
-# **A slow link leads to fusion by itself.**
+# messages is far smaller than the number of tensors, because more tensors become ready while a
+# message is sent. **A slow link leads to fusion by itself.**
 #
 # ## What does the negotiation cost?
 # In every cycle rank 0 collects lists of names from all ranks, and sends back which tensors can be
-# sent. With a thousand tensors on a thousand ranks these lists are long. With the **response
-# cache**, a tensor that all ranks know from an earlier step is represented by *one bit*, and one
-# small allreduce compares the bits of all ranks.
+# sent. With a thousand tensors on a thousand ranks these lists are long.
 #
-# Only tensors that are **not** in the cache are negotiated by name, and only these get an `X`. A
-# tensor is known by its name, its bytes and its type. If one of them changes, the tensor is
-# negotiated once more, and replaces the entry with the same name.
+# The **response cache** shortens them. A tensor that all ranks know from an earlier step is
+# represented by *one bit*, and one small allreduce compares the bits of all ranks. Only tensors
+# that are **not** in the cache are negotiated by name, and only these get an `X`.
+#
+# A tensor is known by its name, its bytes and its type. If one of them changes, the tensor is
+# negotiated once more. It replaces the entry with the same name, if there is one.
 #
 # ### Predict
 # In 4 steps the same 6 tensors are averaged, each with a name. How many tensors are negotiated by
-# name over all steps, (a) in this case, (b) with an additional metric that has a new name in
-# each step, (c) as in (a), but without a cache?
+# name over all steps?
+#
+# - `asked`: in this case
+# - `asked_with_metric`: with an additional metric that has a new name in each step
+# - `asked_without_cache`: without the metric and without a cache
 
 # %%
 predict("44.3", asked=6, asked_with_metric=10, asked_without_cache=24)
 
 # %% [markdown]
 # ### Exercise 44.3 · Keep the cache working
-# For each step, count the tensors that are negotiated by name. `cached=False` is Horovod without a
-# cache, which never knows any tensor. `tensor.name` is its name, and two Tensors are equal (`==`)
-# if name, bytes and type are equal. About 6 lines. *(beginner)*
+# For each step, count the tensors that are negotiated by name. For example, the counts of these
+# three steps are `[2, 1, 1]`:
+#
+# | step | tensors with their bytes | negotiated by name |
+# |---|---|---|
+# | 1 | `a:4 b:4` | a and b, because no tensor is known yet |
+# | 2 | `a:4 b:8` | b, because its bytes have changed |
+# | 3 | `a:4 b:4` | b, because its entry now has 8 bytes |
+#
+# `cached=False` is Horovod without a cache, which never knows any tensor. `tensor.name` is the name
+# of a tensor, and two Tensors are equal (`==`) if name, bytes and type are equal. About 6 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: a dictionary of known tensors</summary>
 #
@@ -452,8 +488,8 @@ def asked(steps, cached=True):
 check("44.3", asked)
 
 # %% [markdown]
-# The timelines of the first cell contain five runs of this kind, in which tensors a to f have 400
-# bytes each:
+# The timelines that you recorded above contain five runs of this kind, in which tensors a to f have
+# 400 bytes each:
 #
 # | run | tensors that the cache can hold | steps |
 # |---|---|---|
@@ -478,17 +514,19 @@ print(
 )
 
 # %% [markdown]
-# **Explain.** Compare each row with the table above. The first step negotiates its six tensors. A
-# later step negotiates only what is new in it, which in *f changes* is one tensor for each change
-# of its bytes.
+# **Explain.** Compare each row with the table above. The first step negotiates all of its tensors,
+# and without a cache, so does each later step. With enough room in the cache, a later step
+# negotiates only the tensors that are new in it. In *f changes* this is f, whenever its bytes have
+# changed.
 #
 # A metric that is averaged by `hvd.allreduce(loss)`, without `name=`, is called
 # `allreduce.noname.17`, and the next time `.18`, so it is always new. **Give a name to everything
 # you average**.
 #
-# The cache contains `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
+# The cache holds `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
-# in each later step. (Horovod looks up all tensors of a cycle before it stores new ones.)
+# in each later step. (There are no more than 2, because Horovod looks up all tensors of a cycle
+# before it stores new ones.)
 #
 # The cache also affects exercise 44.1. Tensors in the cache have no `X`, so the last line shows
 # step 1 only. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`, as in the timeline
@@ -497,12 +535,14 @@ print(
 # ## Measure
 # Is the model right? Now we run the network of 44.2 on real ranks, with three thresholds (named in
 # the plot), and once with a cycle time of 20 ms. The ranks sleep until a gradient is "ready", so
-# that the cores are free for Horovod's threads. We no longer assume what a message costs, because
-# the cell measures MPI's messages and passes the result to your `step_time`.
+# that the cores are free for Horovod's threads.
 #
-# The plot shows for each setting your prediction and the measured median, with a line for the
-# interquartile range of the steps. The cell takes about 20 s, because it also runs four steps of
-# small tensors, which we look at under *Going further*.
+# We no longer assume the cost of a message. Instead, the cell measures MPI's messages and passes
+# the result to your `step_time`. The plot shows for each setting your prediction and the measured
+# median, with a line for the interquartile range (the middle half) of the steps.
+#
+# The cell takes about 20 s, because it also runs four kinds of steps with small tensors, which we
+# look at under *Going further*.
 
 # %%
 ways = lab44.knobs(net, long_cycle)
@@ -518,15 +558,17 @@ plots.compare(steps, of_net, unit="ms", title="A step by its settings: predicted
 # %% [markdown]
 # **Explain.** Here the messages go through the memory of one machine and are short. With every
 # threshold a step therefore takes little more than 50 ms, the time in which the gradients become
-# ready. With *cycle of 20 ms* it takes 60 ms, because the last gradients, ready after 50 ms, wait
-# for the cycle at 60 ms. (If your steps take much longer, run the cell again when the machine is
-# idle.)
+# ready. With *cycle of 20 ms* it takes about 60 ms, because the last gradients, ready after 50 ms,
+# wait for the cycle at 60 ms. (If your steps take much longer, run the cell again when the machine
+# is idle.)
 #
 # What changes on a **slow** link? `make tabletop BANDWIDTH=200mbit` starts a small Slurm cluster on
 # this machine, with two nodes and a link of 200 Mb/s between them, and `make submit LAB=44 NODES=2`
 # runs this lab there as a job. The next cell shows your most recent job, or the kit's reference if
-# you have none. Compare the columns `predicted` and `measured`, in ms. The last column is the
-# number of messages in the model.
+# you have none.
+#
+# Compare the columns `predicted` and `measured`, in ms. `quarter below` and `quarter above` are the
+# two ends of the interquartile range, and the last column is the number of messages in the model.
 
 # %%
 frame, whose = cluster.records_or_reference("44", "step")
@@ -546,10 +588,17 @@ if "alpha" in last:
 # | threshold from 0 to 128 MiB, 48 to 10 messages | 66.2 to 65.6 ms | 66.0 to 65.7 ms |
 # | cycle time from 1 to 20 ms | 65.6 to 82.4 ms | 65.7 to 82.6 ms |
 #
-# In exercise 44.2 a large threshold saved 20 ms, but here it saves about half a millisecond at
-# most. There, we assumed 0.5 ms for a message. On this link a message costs only 14 µs, so 38 fewer
-# messages should save 38 · 14 µs = 0.5 ms. **The threshold matters only where a message is
-# expensive**, for example in a ring of many ranks (lab 23).
+# The long cycle time costs 17 ms, nearly a whole cycle. The large threshold saves about half a
+# millisecond at most. In exercise 44.2 it saved 20 ms, because a message was more expensive there:
+#
+# | | exercise 44.2 | kit's reference |
+# |---|---|---|
+# | a message costs | 0.5 ms (assumed) | 14 µs (measured) |
+# | messages saved | 48 - 7 = 41 | 48 - 10 = 38 |
+# | this should save | 41 · 0.5 ms, about 20 ms | 38 · 14 µs, about 0.5 ms |
+#
+# **The threshold matters only where a message is expensive**, for example in a ring of many ranks
+# (lab 23).
 #
 # ### What you take away
 # - A long NEGOTIATE phase is waiting for the last rank. The timeline shows which rank it was, if
@@ -594,10 +643,10 @@ print(slow[slow.index.isin(lab44.OF_SMALL)])
 # result with the default in one run, by medians. In our runs on 1, 2, 4 and 8 nodes the result was
 # never faster than the default.
 #
-# `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm
-# inside a node and another between nodes (lab 26), but a Horovod without operations for GPUs
-# silently ignores both (`operations.cc`, 0.28.1). If they work, the timeline contains
-# `NCCL_REDUCESCATTER` or `MPI_CROSS_ALLGATHER`.
+# Two more settings do not always have an effect. `HOROVOD_HIERARCHICAL_ALLREDUCE=1` and
+# `HOROVOD_HIERARCHICAL_ALLGATHER=1` request one algorithm inside a node and another between nodes
+# (lab 26), but a Horovod without operations for GPUs silently ignores both (`operations.cc`,
+# 0.28.1). If they work, the timeline contains `NCCL_REDUCESCATTER` or `MPI_CROSS_ALLGATHER`.
 #
 # ### Further reading
 # - [@horovod_timeline] All activities of a timeline and how to view it in a browser.

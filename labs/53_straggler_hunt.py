@@ -5,21 +5,23 @@
 # In synchronous training, all [ranks](../labs/GLOSSARY.md#rank) wait in every step for the slowest one. A single node with a
 # hot processor, a slow disk or a bad cable can therefore slow down a thousand healthy GPUs. Even if
 # all nodes are healthy, their times vary a little, and with more ranks it becomes more likely that
-# one of them is slow. A timer around the [allreduce](../labs/GLOSSARY.md#allreduce) of one rank does not show which rank it is, and
-# timers on all ranks do not show why.
+# one of them is slow.
+#
+# A timer around the [allreduce](../labs/GLOSSARY.md#allreduce) of one rank does not show which rank is slow, and timers on all ranks
+# do not show why.
 #
 # In this lab we predict how slow the slowest of many ranks is, find out from [timelines](../labs/GLOSSARY.md#timeline) which rank
 # is late and why, and see what helps if the cause is only chance.
 #
 # **After this lab you can** (1) predict the step time of p ranks from the times of one, (2) name a
-# late rank and its cause from a timeline, and (3) say what backup workers and local SGD (stochastic
-# [gradient](../labs/GLOSSARY.md#gradient) descent) gain, and what they cost.
+# late rank and its cause from a timeline, and (3) say what two methods against chance delays gain
+# and cost: backup workers and local SGD (stochastic [gradient](../labs/GLOSSARY.md#gradient) descent).
 #
 # ![Timeline of four ranks over three steps. In each step another rank computes longest, and the other ranks wait until it has finished](../notebooks/figures/53_jitter.svg)
 #
 # *Each step ends when its slowest rank has finished, and all other ranks wait (striped). With
-# jitter, another rank is the slowest in each step. A straggler with a cause would be the same rank
-# in most steps.*
+# jitter (times that vary by chance), another rank is the slowest in each step. A straggler with a
+# cause would be the same rank in most steps.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
 
@@ -44,12 +46,14 @@ training_steps = 304  # of the digits' network in section 4; a multiple of 16
 # ## 1. The slowest of p
 # A **straggler** is a rank for which others wait. It does not have to be broken. Each rank's step
 # time varies a little, which is called **jitter**, and a synchronous step takes as long as the step
-# of the slowest rank. [Lab 01](01_time_it_properly.ipynb) showed in its optional part, with random disturbances, that in
-# most steps of many ranks at least one of them takes long. Here we predict how long.
+# of the slowest rank.
+#
+# [Lab 01](01_time_it_properly.ipynb) showed in its optional part, with random disturbances, that in most steps of many ranks at
+# least one of them takes long. Here we predict how long.
 #
 # Suppose that a rank's step takes 20 ms on average, with a standard deviation of 5 ms. If the times
-# follow a **normal** distribution, the slowest of p ranks lies above the mean by this number of
-# standard deviations, averaged over many steps:
+# follow a **normal** distribution, the slowest of p ranks takes, averaged over many steps, the mean
+# plus this number of standard deviations:
 #
 # | ranks | 1 | 4 | 10 | 64 | 1024 |
 # |---|---|---|---|---|---|
@@ -59,7 +63,7 @@ training_steps = 304  # of the digits' network in section 4; a multiple of 16
 #
 # Times of real programs are often **heavy-tailed** instead. Most of them are a little below the
 # mean, and a few are far above it. The heavy-tailed times of this lab (a Pareto distribution) have
-# the same mean and the same standard deviation, but long times are much more probable:
+# the same mean and the same standard deviation, but very long times are much more probable:
 #
 # | probability of a time | above 30 ms | above 40 ms |
 # |---|---|---|
@@ -67,8 +71,10 @@ training_steps = 304  # of the digits' network in section 4; a multiple of 16
 # | heavy-tailed | 3.0 % | 0.8 % |
 #
 # ### Predict
-# Predict the mean step time in ms for 4 ranks and for 64 ranks with normal times, which you can
-# compute, and for 64 ranks with heavy-tailed times, which you have to guess.
+# Predict the mean step time in ms in three cases:
+#
+# - `normal_4` and `normal_64`: for 4 and for 64 ranks with normal times, which you can compute
+# - `heavy_64`: for 64 ranks with heavy-tailed times, which you have to guess
 
 # %%
 predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
@@ -84,8 +90,8 @@ predict("53.1", normal_4=..., normal_64=..., heavy_64=...)
 # - Therefore the slowest of p ranks takes exactly tᵢ with probability **(i/n)ᵖ - ((i-1)/n)ᵖ**.
 #
 # As an example, take 2 ranks and two measured times, 10 ms and 20 ms. The slowest takes 10 ms with
-# probability 1/4, and 20 ms with probability 3/4, so the expected time is 10 · 1/4 + 20 · 3/4 =
-# 17.5 ms.
+# probability (1/2)² = 1/4, and 20 ms with probability 1 - 1/4 = 3/4. The expected time is therefore
+# 10 · 1/4 + 20 · 3/4 = 17.5 ms.
 #
 # ### Exercise 53.1 · Expect the slowest
 # Return the expected time of the slowest of `ranks` ranks. `samples` are the times of one rank, in
@@ -117,8 +123,9 @@ check("53.1", expected_slowest)
 # ### Measure: real ranks
 # Now real ranks make steps in which the work is a nap of random length, followed by an allreduce.
 # They *sleep* instead of computing, because your computer may have fewer cores than ranks. The
-# control is "steady", with naps of exactly 20 ms. Your function gets only the 60 measured steps of
-# one rank. This takes about 15 s.
+# control is "steady", with naps of exactly 20 ms.
+#
+# Your function gets only the 60 measured steps of one rank. This takes about 15 s.
 
 # %%
 naps = {kind: lab53.draw(kind, steps, ranks, seed=1) for kind in lab53.KINDS}
@@ -134,14 +141,16 @@ if ranks >= 4:
     predict.compare("53.1", normal_4=1e3 * measured["normal"][4].mean())
 
 # %% [markdown]
-# **Explain.** Each row compares the result of your function, "predicted", with the mean step of
-# that many ranks. "+-" is the standard error of the mean. If the prediction and the mean differ by
-# less than two of these, they agree. The prediction has an error of similar size, because it is
-# computed from only 60 times.
+# **Explain.** Each row compares the result of your function, "predicted", with the mean step on
+# this number of ranks. "+-" is the standard error of the mean. If the prediction and the mean
+# differ by less than two standard errors, they agree. The prediction has an error of similar size,
+# because it is computed from only 60 times.
 #
 # You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
-# run with more ranks slower. For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 ·
-# 5 = 25.2 ms. On so few ranks, the heavy-tailed times hardly differ from them.
+# run with more ranks slower.
+#
+# For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 · 5 = 25.2 ms. On so few
+# ranks, heavy-tailed steps hardly differ from normal ones.
 #
 # ### Compute: up to 64 ranks
 # For more ranks, the next cell draws the times at random. Your function gets 10,000 times drawn for
@@ -187,18 +196,20 @@ predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"
 #
 # <details><summary>Answer</summary>
 #
-# No. It knows no time longer than the longest of the 60, and with 1,024 ranks nearly every step
-# would contain this time. To predict the slowest of p ranks, you need many more than p samples, or
-# a formula for the tail.
+# No. The function knows no time longer than the longest of the 60, and with 1,024 ranks nearly
+# every step would contain this time. To predict the slowest of p ranks, you need many more than p
+# samples, or a formula for the tail.
 # </details>
 #
 # ## 2. Who was late?
 # Suppose that your job is slower than predicted, and that you want to know which rank is
 # responsible. A step of one rank has three parts:
 #
-# - **input**: the rank reads its images,
-# - **compute**: it computes its gradient,
-# - **exchange**: it is in the allreduce.
+# | part | what the rank does |
+# |---|---|
+# | **input** | reads its images |
+# | **compute** | computes its gradient |
+# | **exchange** | takes part in the allreduce |
 #
 # ### Predict
 # One of four ranks arrives at the allreduce 10 ms later than the other three, which arrive at the
@@ -215,7 +226,7 @@ predict.right("53.2", late_rank=0, others=10)
 # **Explain.** The late rank finds all others ready, so its exchange gets no longer. The others wait
 # for it, 10 ms each.
 #
-# The next cell draws a step of four ranks in which rank 2 computes for longer than the others. It
+# The next cell draws a step of four ranks in which one rank computes for longer than the others. It
 # is simulated by the rules of the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce) of [lab 23](23_ring_allreduce.ipynb).
 
 # %%
@@ -224,12 +235,12 @@ lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow netw
 
 
 # %% [markdown]
-# **Explain.** The exchange is short on rank 2 and long on all other ranks, so rank 2 arrived last
-# ([lab 50](50_strong_and_weak_scaling.ipynb)). But this test misses a rank with a slow link. Such a rank arrives on time, and its
-# exchange is as long as that of the others.
+# **Explain.** The exchange is short on rank 2 and long on all other ranks. The others seem to have
+# a slow network, but they wait for rank 2, which arrived last ([lab 50](50_strong_and_weak_scaling.ipynb)).
 #
-# To find this rank, too, we look *inside* the exchange. At each moment, a rank either **sends**, or
-# **waits** for other ranks:
+# Comparing the exchanges does not find a rank with a slow link. Such a rank arrives on time, and
+# its exchange is as long as that of the others. To find this rank, too, we look *inside* the
+# exchange. At each moment, a rank either **sends**, or **waits** for other ranks:
 #
 # **wait = exchange - send**
 #
@@ -238,8 +249,10 @@ lab53.draw_step(shown.steps[1], "One rank is late. Who seems to have a slow netw
 #
 # In this lab, a timeline is a list of spans `(rank, kind, begin, end)`, in seconds. The kinds are
 # "input", "compute", "exchange" and "send". The sends of a rank are within its exchange, and each
-# message has one span. For example, an exchange from 3 to 8 s with sends from 3 to 4 s and from 6
-# to 7 s has 2 s of send and therefore 3 s of wait.
+# message has one span.
+#
+# For example, an exchange from 3 to 8 s with sends from 3 to 4 s and from 6 to 7 s has 2 s of send
+# and therefore 3 s of wait.
 #
 # ### Exercise 53.2 · From spans to parts
 # Add up the spans of one step. Return a dict with an array of shape (ranks,), in seconds, for each
@@ -274,8 +287,10 @@ print("Images of each rank:", shown.images.tolist())
 
 # %% [markdown]
 # **Explain.** These are the parts of the step in the plot. Rank 2 waits least, so all other ranks
-# wait for it. Its compute time is also the longest. But a rank with a long part is not always a
-# straggler, as another rank shows. Which rank has the longest input?
+# wait for it. Its compute time is also the longest.
+#
+# But a rank with a long part is not always a straggler. Which rank has the longest input, and why
+# do the others not wait for it?
 #
 # <details><summary>Answer</summary>
 #
@@ -295,26 +310,29 @@ print("Images of each rank:", shown.images.tolist())
 # | "slow link" | its bytes leave slowly, so send takes longer | cable, switch; exclude the node |
 # | "jitter" | in each step it is another rank | no rank is to blame, see section 4 |
 #
-# In the step above, for example, rank 2 waits least. Its input is as long as the median of the
-# other ranks, its send is 0.1 ms longer, and its compute is 10.5 ms longer, so we look at compute.
-# It computes 25 images in 34.6 ms, which is 1.4 ms for each image, while the other ranks need 1 ms.
-# The core is therefore slow.
+# As an example, we find the cause in the step above:
+#
+# 1. Rank 2 waits least.
+# 2. Its input is as long as the median of the other ranks, its send is 0.1 ms longer, and its
+#    compute is 10.5 ms longer, so we look at compute.
+# 3. Rank 2 computes 25 images in 34.6 ms, which is 1.4 ms for each image, while the other ranks
+#    need 1 ms. The difference is more than a tenth of this, so the core is slow.
 #
 # ### Exercise 53.3 · The hunter
 # Return `(rank, cause)`, with a cause from the table, or `(None, "jitter")`. `steps` is a list of
 # dicts as your `parts` returns them, and `images` contains the number of images that each rank has
-# in every step.
+# in every step. `lab53.above(values, rank)` returns how far a rank's value is above the median of
+# all other ranks, for example 4 for rank 1 in `[10, 14, 10, 10]`.
 #
 # 1. Find the rank that waits least in the largest number of steps. If it waits least in no more
 #    than half of the steps, the answer is jitter. (Only one rank can account for more than half, so
 #    ties do not matter.)
-# 2. Take the means over the steps of input, compute and send, for all ranks. Find out in which of
-#    the three this rank lies furthest above the others. `lab53.above(values, rank)` returns how far
-#    a rank's value is above the median of all other ranks, for example 4 for rank 1 in
-#    `[10, 14, 10, 10]`. Input means a slow disk, and send a slow link.
-# 3. If the part is compute, divide *each* rank's compute by that rank's images. If this rank is
-#    above the others by more than a tenth of the median over all ranks, its core is slow. Otherwise
-#    the rank has too many images (imbalance).
+# 2. For input, compute and send, take the mean over the steps on each rank. Find the part in which
+#    this rank is furthest above the others. If it is input, the disk is slow. If it is send, the
+#    link is slow.
+# 3. If the part is compute, divide *each* rank's mean by that rank's images. If this rank's time
+#    per image is above the others by more than a tenth of the median over all ranks, its core is
+#    slow. Otherwise the rank has too many images (imbalance).
 #
 # About 12 lines. *(advanced)*
 #
@@ -355,10 +373,8 @@ check("53.3", find, hunt)
 # %% [markdown]
 # ### A recording of real ranks
 # Now we record a timeline on real ranks, with their clocks synchronized. As before, the work is a
-# nap, and so is the time in which a rank sends its bytes. This makes the hunt easier than in
-# practice. In a real allreduce, the sends at *both* ends of a slow link take long, so your hunter
-# could not tell which end is slow. (The last optional part shows how to find out.) First read the
-# plot yourself. This takes about 5 s.
+# nap, and so is the time in which a rank sends its bytes. First read the plot yourself. This takes
+# about 5 s.
 
 # %%
 # A case that `mystery` picks, recorded, and its median step.
@@ -400,9 +416,15 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** In the table, each row should show the same answer twice. Your hunter should be right
-# in all six recordings. In five of them one rank is late by 80 % of its computing time, and in the
-# recording of jitter another rank is late in each step. (On a busy computer, a rank may sleep too
-# long and be late for this reason. In that case, run the cell again.)
+# in all six recordings. (On a busy computer, a rank may sleep too long and be late for this reason.
+# In that case, run the cell again.)
+#
+# In five of the recordings one rank is late by 80 % of its computing time, and in the recording of
+# jitter another rank is late in each step.
+#
+# Sending is a nap here, which makes the hunt easier than in practice. In a real allreduce, the
+# sends at *both* ends of a slow link take long, so your hunter could not tell which end is slow.
+# (The last optional part shows how to find out.)
 #
 # ## 4. No rank to blame: wait for fewer ranks, or less often
 # Jitter is not the fault of one rank. You may remove some of it, such as background processes of
@@ -425,8 +447,8 @@ if ranks >= 4:
 #
 # ### Measure: time
 # The next cell computes the mean step time of ten ranks from times drawn at random, without
-# messages, with 16 steps in a round. The table has a row for each of the two shapes of jitter. In
-# its third row, rank 7 takes 1.5 times as long in every step, with little jitter.
+# messages, with 16 steps in a round. The first two rows of the table show normal and heavy-tailed
+# jitter. In the third row, rank 7 takes 1.5 times as long in every step, with little jitter.
 
 # %%
 H = 16
@@ -453,11 +475,16 @@ print("Milliseconds per step:", (1e3 * pandas.DataFrame(rows).T).round(1), sep="
 # lost, and here they are always those of the same rank.
 #
 # ### Measure: what the network learns
-# What do dropped gradients and separate steps cost? The next cell trains the digit network of [lab 10](10_train_on_one_device.ipynb) on ten ranks in four ways: synchronously, with one backup under normal jitter, with one backup
-# while rank 7 is slow, and with local SGD. It does this twice. First, each rank has *mixed* images,
-# and then only images of *its own digit*, so that rank 7 has the sevens. The table shows the
-# percentage of correct answers for all test images and for the sevens (medians of three seeds).
-# This takes about 20 s.
+# What do dropped gradients and separate steps cost? The next cell trains the digit network of [lab 10](10_train_on_one_device.ipynb) on ten ranks in four ways:
+#
+# - synchronously
+# - with one backup under normal jitter
+# - with one backup while rank 7 is slow
+# - with local SGD
+#
+# It does this twice. First, each rank has *mixed* images, and then only images of *its own digit*,
+# so that rank 7 has the sevens. The table shows the percentage of correct answers for all test
+# images and for the sevens (medians of three seeds). This takes about 20 s.
 
 # %%
 def in_time(seconds):
@@ -481,10 +508,12 @@ for way, (used, every) in ways.items():
 print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(), sep="\n")
 
 # %% [markdown]
-# **Explain.** If each rank has its own digit and rank 7 is slow, the network does **not recognize a
-# single seven**. If jitter decides whose gradient is dropped, it is a different rank's each time,
-# so no digit is missing. Local SGD also suffers if each rank has only one digit, probably
-# because each network sees only one digit for 16 steps.
+# **Explain.** With one backup, if each rank has its own digit and rank 7 is slow, the network does
+# **not recognize a single seven**. If jitter decides which gradient is dropped, it is the gradient
+# of a different rank each time, so no digit is missing.
+#
+# Local SGD also suffers if each rank has only one digit, probably because each rank's network sees
+# only one digit for 16 steps.
 #
 # With mixed images, all ways are about equally good, and local SGD sends only a sixteenth of the
 # bytes. Therefore shuffle the images, and repair a node that is always slow.
@@ -492,8 +521,8 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
 #   result, and a few ranks do not show it.
-# - The rank that waits *least* is the late one. The part that exceeds the same part on the other
-#   ranks by the most tells you why.
+# - The rank that waits *least* is the late one. The part in which it is furthest above the other
+#   ranks tells you why.
 # - Backup workers drop gradients, so ask whose gradients they are.
 # - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.
 # - Fix whatever has a cause, and only then wait for fewer ranks or wait less often.
@@ -502,7 +531,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # This part takes about 4 minutes. The next cell tries your hunter on computed timelines, in which
 # one rank is late by a few percent of its computing time. All times vary by 3 % (one standard
 # deviation). Each row of the table shows in how many percent of the cases your hunter names the
-# right rank, and the right rank and cause.
+# right rank, and in how many it names both the right rank and the right cause.
 
 # %%
 rows = []
@@ -517,17 +546,20 @@ print(f"No rank late: {blamed:.0%} of the cases blame a rank.")
 # %% [markdown]
 # **Explain.** Your hunter finds nearly every rank that is late by 10 %. It misses most ranks that
 # are late by 2 %, which is less than the jitter. (In this row, the ranks with imbalance are not
-# late at all, because 2 % of 24 images is less than one image.) And in some cases it blames a rank
-# although none is late, because by chance one rank waits least in more than half of the steps.
+# late at all, because 2 % of 24 images is less than one image.)
 #
 # Naming a slow core requires a larger delay than finding the rank, because your rule asks for more
 # than 10 % more time per image.
 #
+# In some cases your hunter blames a rank although none is late, because by chance one rank waits
+# least in more than half of the steps.
+#
 # ## Going further (optional): pairs of nodes
 # This part takes about a minute. How can you find a slow link, if real sends wait at both of its
-# ends? Test **pairs** of nodes. Each pair alone sends a message there and back, and you take the
-# fastest of ten (the ping-pong of [lab 22](22_latency_and_bandwidth.ipynb)). A node for which even the *best* partner is slow is
-# behind the slow link. You need at least three nodes, because both ends of a single pair look slow.
+# ends? Test **pairs** of nodes, one pair at a time. Each pair sends a message there and back, and
+# you take the fastest of ten (the ping-pong of [lab 22](22_latency_and_bandwidth.ipynb)). If a node is slow even with its *best*
+# partner, this node is behind the slow link. You need at least three nodes, because both ends of a
+# single pair look slow.
 #
 # On Linux with Slurm ([lab 42](42_horovod_mvapich2_gdr.ipynb)), `make tabletop NODES=4` starts a cluster. `make tabletop-slow NODE=2
 # BANDWIDTH=50mbit` slows down one of its links, and `make tabletop-heal NODE=2` restores it.

@@ -6,7 +6,7 @@
 # background thread runs between your [gradients](../labs/GLOSSARY.md#gradient) and the network, and decides when a gradient is sent
 # and with which others. It can wait for a [straggler](../labs/GLOSSARY.md#straggler) (a [rank](../labs/GLOSSARY.md#rank) that is later than the others), wake up
 # too rarely, or send hundreds of small messages where one would do. Horovod writes what it does to
-# a file, the timeline, and has a setting for each of these decisions.
+# a file, the timeline, and has settings for most of these decisions.
 #
 # In this lab we read a timeline and find out which rank the others waited for, write a model of the
 # background thread that predicts the time of a step from two settings, and then measure whether the

@@ -20,7 +20,7 @@
 # ![Timeline of four ranks over three steps. In each step another rank computes longest, and the other ranks wait until it has finished](../notebooks/figures/53_jitter.svg)
 #
 # *Each step ends when its slowest rank has finished, and all other ranks wait (striped). With
-# jitter (times that vary by chance), another rank is the slowest in each step. A straggler with a
+# jitter (times that vary by chance), the slowest rank changes from step to step. A straggler with a
 # cause would be the same rank in most steps.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 01, 23, 50
@@ -420,7 +420,7 @@ if ranks >= 4:
 # In that case, run the cell again.)
 #
 # In five of the recordings one rank is late by 80 % of its computing time, and in the recording of
-# jitter another rank is late in each step.
+# jitter a rank drawn by lot is late in each step.
 #
 # Sending is a nap here, which makes the hunt easier than in practice. In a real allreduce, the
 # sends at *both* ends of a slow link take long, so your hunter could not tell which end is slow.

@@ -1,21 +1,21 @@
 # %% [markdown]
 # # 00 Check your environment
 #
-# Training on many GPUs needs many components that have to fit together: processors, a network, a
-# library that sends messages, a framework, and a program that starts everything. If one of them is
-# missing or hidden, the training may stop with an error message of fifty lines, or it may run ten
-# times slower without any error. Before you train anything, it therefore pays to know what your
-# machine has, and how a program that runs as many processes reports that something is wrong.
+# Training on many GPUs needs components that have to fit together: processors, a network, a library
+# that sends messages, a framework such as PyTorch or TensorFlow, and a program that starts
+# everything. If one of them is missing or hidden, the training may stop with a long error message,
+# or it may run much slower without any error. Before you train anything, it therefore pays to know
+# what your machine has, and what the errors of a program with many processes look like.
 #
 # In this lab we look at your machine with the *doctor*, a program that reports what your machine
-# has.
-# Then we start a few processes that work together, prove that they share nothing, and cause two
-# typical failures on purpose, so that you recognize them when you meet them later.
+# has. Then we start a few processes that work together, show that they have no variables in common,
+# and cause two typical failures on purpose, so that you recognize them when you meet them later. It
+# is enough that you know some Python. You do not need a GPU.
 #
 # **After this lab you can** (1) read the doctor's report, (2) start ranks and prove that they are
 # separate processes, and (3) read the messages of a run that failed and of a run that hangs.
 #
-# ![One computer with eight cores. A notebook process starts four ranks, each with its own memory and two cores, which exchange messages](00_ranks.svg)
+# ![One computer with eight cores. A notebook starts four ranks, each with its own memory and two cores, which exchange messages](00_ranks.svg)
 #
 # *A notebook and four ranks on one computer. Each rank is a process with its own memory and its
 # share of the cores. Ranks exchange data by sending messages.*
@@ -37,22 +37,25 @@ patience = 5  # seconds after which a run without an end counts as stuck
 
 # %% [markdown]
 # ## How a lab works
-# - **Predict** a number before you measure it, by writing it in place of `...`. A wrong guess
-#   teaches more than no guess.
+# - **Predict** a number before you measure it, by writing it in place of `...`. A wrong guess costs
+#   nothing, and the comparison shows you what to look at.
 # - **Build**: in the cell of an exercise, write your code in place of the line
 #   `raise NotImplementedError(...)`.
 # - **Check**: run the cell below the exercise. It tells you whether your answer is right and, if it
 #   is not, what kind of mistake it contains. A failed check does not break anything, so try again.
 # - **Stuck?** Unfold the hints, or run `hint("00.1")` in a new cell. In a terminal,
 #   `make solve LAB=00 EX=00.1` writes the answer to one exercise into your notebook.
-# - **Explain** says what you should have seen and what you might see instead. Think about its
-#   questions before you unfold the answers.
+# - **Explain** says what you should have seen and what you might see instead. Where a question has
+#   a folded answer, think about it before you unfold the answer.
 #
-# Run the cells from top to bottom, each with Shift+Enter.
+# Run the cells from top to bottom, each with Shift+Enter. While a cell runs, Jupyter shows `[*]` to
+# the left of it.
 #
 # <details><summary>More help, for later</summary>
 #
 # - To see what a check tries, run `check.show("00.1")` in a new cell.
+# - To begin again, choose *Restart Kernel* in the menu *Kernel*, then run the cells from the top.
+#   What you wrote remains.
 # - Words of the field that another lab introduces are links to the [glossary](../labs/GLOSSARY.md)
 #   where they first occur. The formulas of all labs are on [one page](../docs/FORMULAS.md).
 # - In a terminal, `make progress` shows how far you are. Nobody else sees this unless you type
@@ -67,13 +70,15 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # offers two *hyper-threads*, so that two programs can share its units. The operating system and the
 # doctor count hyper-threads as cores, so they report 16.
 #
-# Besides cores and memory, this lab needs only one more component: **MPI** (Message Passing
-# Interface), a standard for messages between *ranks*, which are processes that work together. A
-# library implements it. Other labs also use a **GPU** (graphics processing unit). It is a processor
-# that does many operations at once, which can make it many times faster than a CPU. Some labs use
-# several nodes of a cluster. No laptop has all components, and every lab says what it needs.
+# Besides cores and memory, this lab needs only **MPI** (Message Passing Interface), a standard for
+# messages between *ranks*, which are processes that work together. Libraries such as MPICH and Open
+# MPI implement it.
 #
-# <details><summary>The other components that the doctor's report names</summary>
+# Other labs also use a **GPU** (graphics processing unit), a processor that does many operations at
+# once, which can make it many times faster than a CPU. Some labs use several nodes of a cluster. No
+# laptop has all components, and every lab says what it needs.
+#
+# <details><summary>Other components that the doctor's report names</summary>
 #
 # | component | purpose |
 # | --- | --- |
@@ -89,17 +94,19 @@ patience = 5  # seconds after which a run without an end counts as stuck
 # </details>
 #
 # ### Predict
-# How many cores can this process use, counting hyper-threads, and how much memory (in GiB) does the
-# machine have? A GiB is 2³⁰ bytes, which is slightly more than a GB.
+# The line below the first code cell has shown how many cores this process can use. How much memory
+# (in GiB) does the machine have, and how much of it is free now? A GiB is 2³⁰ bytes, which is
+# slightly more than a GB.
 
 # %%
-predict("00.1", cores=4, memory_gib=16)
+predict("00.1", memory_gib=16, memory_free_gib=8)
 
 # %% [markdown]
 # Now ask the doctor, which collects facts about your machine. It loads each framework once to look
 # inside, so this takes 10 to 60 seconds. In the report,
 #
-# - find the lines that answer the prediction, "cores you may use" and "memory (GiB)";
+# - find "cores you may use", and the lines that answer the prediction, "memory (GiB)" and "memory
+#   free (GiB)";
 # - read a few of the lines that say "not found", because each of them says what the missing
 #   component would enable;
 # - check in the last part which labs run on your machine.
@@ -117,14 +124,19 @@ report = doctor.report()
 print("machine:", report["machine"])
 print("gpu:", report["gpu"])
 predict.compare(
-    "00.1", cores=report["machine"]["cores"], memory_gib=report["machine"]["memory_gib"]
+    "00.1",
+    memory_gib=report["machine"]["memory_gib"],
+    memory_free_gib=report["machine"]["memory_free_gib"],
 )
 
 # %% [markdown]
-# **Explain.** If the doctor counts fewer cores than you expected, your process probably runs in a
-# container, in a batch job or on a virtual machine, which often get only a part of the machine. The
-# entry "cores" counts what your process can use, and "cores_in_all" what the machine has. If the
-# doctor counts twice as many cores as you expected, your processor has hyper-threads.
+# **Explain.** The free memory is less than the whole, because the operating system and other
+# programs use a part of it, and it changes while they run.
+#
+# The entry "cores" counts what your process can use, and "cores_in_all" what the machine has. If
+# the doctor counts fewer cores than you expected, your process probably runs in a container, on a
+# virtual machine or in a *batch job* (a program that a cluster runs for you), which often get only
+# a part of the machine. If it counts twice as many, your processor has hyper-threads.
 #
 # In your code, `report["machine"]["cores"]` is the number that your process can use, and
 # `report["gpu"]["devices"]` is the list of GPUs, or None if the doctor found none.
@@ -134,15 +146,17 @@ predict.compare(
 # write `per_rank`, which computes what each of `ranks` ranks may use, from the report that the
 # function is given. Return a dictionary with
 #
-# - `threads`: the number of whole cores per rank (as the doctor counts them), but at least 1;
-# - `memory_gib`: the rank's part of the memory that is *free*, not rounded. The free memory is
-#   `report["machine"]["memory_free_gib"]`;
+# - `threads`: how many threads compute in the rank, one for each of its whole cores (as the doctor
+#   counts them), but at least 1. A *thread* is a part of a process that runs on one core at a time;
+# - `memory_gib`: the rank's equal part of the memory that is *free*, not rounded. The free memory
+#   is `report["machine"]["memory_free_gib"]`;
 # - `gpus`: the total number of GPUs in the machine, 0 if there are none. Do **not** divide this
 #   number, because every rank sees all GPUs and can share one with another rank.
 #
 # For example, on a machine with 8 cores, 12 GiB free and one GPU, each of 3 ranks gets
 # `{"threads": 2, "memory_gib": 4.0, "gpus": 1}`. In Python `8 // 3` is 2, `max(1, 0)` is 1,
-# `len(["a", "b"])` is 2, and `None or []` is `[]`. About 5 lines. *(beginner)*
+# `len(["a", "b"])` is 2, and `None or []` is `[]`. Leave the report as it is. About 5 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: which entry?</summary>
 #
@@ -185,9 +199,9 @@ check("00.1", per_rank)
 # ## 2. Ranks are processes
 # A rank is one of several processes that run the same function. `launch.run` starts the ranks,
 # shows the lines that they print with the rank's number in front, and returns the list of their
-# results. Inside the function, `comm` tells a rank its number, `comm.rank`, and the number of all
-# ranks, `comm.size`. (On a cluster, a *launcher* such as `mpiexec` or `srun` has already started
-# the ranks, and the same call then uses those.)
+# results. Inside the function, `comm` (the *communicator*) tells a rank its number, `comm.rank`,
+# and the number of all ranks, `comm.size`. (On a cluster, a *launcher* such as `mpiexec` or `srun`
+# may have started the ranks already, and the same call then uses those.)
 
 
 # %%
@@ -205,16 +219,15 @@ launch.run(greet, ranks=ranks)
 # each other unless your program makes them wait.
 #
 # ### Predict
-# Your notebook is a process, too. How many different processes run Python code when the cell
-# above runs?
+# In how many different processes does code of this notebook run while the cell above runs?
 
 # %%
 predict("00.2", processes=5)
 
 # %% [markdown]
 # ### Exercise 00.2 · Prove it
-# Do the ranks really run in processes of their own? Write `who_am_i`, a function that runs on every
-# rank and returns a dictionary:
+# Is each rank really a separate process? Write `who_am_i`, a function that runs on every rank and
+# returns a dictionary:
 #
 # | key | value |
 # |---|---|
@@ -253,24 +266,25 @@ def who_am_i(comm):
 check("00.2", who_am_i)
 
 # %% [markdown]
-# Now let the ranks introduce themselves, beside the notebook:
+# Now let the ranks introduce themselves, and print the notebook's process number, too:
 
 # %%
 # Across ranks: each says who it is; the list has their answers in the order of the ranks.
-for person in launch.run(who_am_i, ranks=ranks):
+people = launch.run(who_am_i, ranks=ranks)
+for person in people:
     print(f"rank {person['rank']} of {person['ranks']}: process {person['pid']}, {person['host']}")
 print(f"notebook: process {os.getpid()}")
-predict.right("00.2", processes=ranks + 1)
+pids = [person["pid"] for person in people] + [os.getpid()]
+predict.right("00.2", processes=len(set(pids)))  # a set keeps each number once
 
 # %% [markdown]
 # **Explain.** The ranks have different process numbers, and none of them is the notebook's number,
-# which proves that they are separate processes on this computer. So with 4 ranks, 5 processes ran
-# Python code: the ranks and the notebook. (The launcher adds one or two helper processes, which run
-# none of your code.)
+# which proves that they are separate processes on this computer. So with 4 ranks, your code ran in
+# 5 processes, because the notebook is a process, too. (`launch.run` and MPI's launcher start some
+# helper processes in addition, which run none of your code.)
 #
-# Each rank also has its own memory. When rank 1 changes a variable, no other rank sees the change,
-# unless rank 1 sends it a message. The next cell shows this: rank 1 changes a note, and every rank
-# returns the note that it sees.
+# In the next cell, rank 1 changes a variable, and every rank returns the value that it sees. Which
+# ranks will return the changed note?
 
 # %%
 note = "as it was"
@@ -287,7 +301,8 @@ def change_the_note(comm):
 print(launch.run(change_the_note, ranks=ranks))
 
 # %% [markdown]
-# **Explain.** Only rank 1 returns the changed note.
+# **Explain.** Only rank 1 returns the changed note. Each rank has its own memory with its own copy
+# of every variable, so no other rank sees the change, unless rank 1 sends it a message.
 #
 # ## 3. When it goes wrong
 # Sooner or later a run fails, and with several ranks there are two kinds of failure that you have
@@ -295,8 +310,9 @@ print(launch.run(change_the_note, ranks=ranks))
 #
 # ### One rank fails
 # In the first kind, one rank stops with an error while the others are healthy. They might wait for
-# it forever, so `launch.run` ends them and names the rank that failed. The ranks in the next cell
-# take their parts from a list that is one part too short. Read the message: which rank failed, why,
+# it forever, so `launch.run` ends them and names the rank that failed.
+#
+# In the next cell each rank takes its part of the images. Read the message: which rank failed, why,
 # and in which line?
 
 
@@ -314,8 +330,8 @@ except RankFailed as failure:  # caught here only so that the notebook can go on
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The last rank failed with an IndexError on the line `return parts[comm.rank]`, because there is no
-# part for it. Nothing was wrong on the other ranks.
+# The last rank failed with an IndexError on the line `return parts[comm.rank]`, because the list is
+# one part too short, so that there is no part for it. Nothing was wrong on the other ranks.
 # </details>
 #
 # ### No rank fails, and nothing happens
@@ -356,9 +372,9 @@ if world.launcher() is None:  # under mpiexec or srun a stuck run ends the whole
 #
 # ### Exercise 00.3 · Unlock it
 # Write `pass_on`: every rank sends its `greeting` to its right neighbor and returns the greeting
-# from its left neighbor. (The greeting contains the process number, so that a function cannot make
-# it up.) No rank may wait forever, whatever the number of ranks. One call sends and receives at the
-# same time:
+# from its left neighbor. (The greeting contains the sender's process number, which the receiver
+# cannot guess.) No rank may wait forever, with two ranks or with more. One call sends and receives
+# at the same time:
 #
 #     theirs = comm.sendrecv(thing, dest=1, source=2)  # sends to rank 1, returns what rank 2 sends
 #
@@ -389,9 +405,9 @@ def pass_on(comm):
 check("00.3", pass_on)
 
 # %% [markdown]
-# Even if you sent first and received second, the check passed, because MPI accepts short messages
-# before the receiver asks for them. The optional part of lab 20 finds the length from which this no
-# longer works.
+# If you sent first and received second, the check passes, too, because MPI libraries usually accept
+# a short message before the receiver asks for it. The optional part of lab 20 finds the length from
+# which this no longer works.
 #
 # ### What you take away
 # - `doctor.show()`, or `make doctor` in a terminal, reports which components your machine has,
@@ -404,7 +420,7 @@ check("00.3", pass_on)
 # Lab 01 continues with measurements that you can trust.
 #
 # ### Further reading
-# - [@mpi4py] The tutorial shows `send`, `recv` and `sendrecv` in a few lines each.
+# - [@mpi4py] The tutorial shows `send` and `recv` in a few lines, and the reference lists all calls.
 # - [@mpi_standard] The chapter on point-to-point communication says when a send may wait for its
 #   receiver.
 # - [@slurm_srun] The manual page of the launcher that starts ranks on most clusters.

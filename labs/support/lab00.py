@@ -7,9 +7,11 @@ import dis
 import numbers
 import os
 import platform
+import time
 import types
 
-from labkit import check, expect, launch, predict
+from labkit import check, expect, launch
+from labkit.counting import CallLog, on_every_size, sizes_of_groups
 from labkit.errors import counted
 
 
@@ -37,57 +39,49 @@ def shares_of_a_machine(per_rank, ranks, report):
         with check.case(f"Ranks: {count}, {here}"):
             given = copy.deepcopy(node)
             got = per_rank(given, count)
-            expect.close(got, want, "your answer's", slips=slips)
+            kind = type(got).__name__
+            expect(got is None or isinstance(got, dict), f"It returns a {kind}, not a dict.")
+            expect.close(got, want, "the returned dict", slips=slips)
             expect.unchanged(node, given, "The report")
-    for name in ("threads", "gpus"):
-        whole = isinstance(got[name], numbers.Integral) and not isinstance(got[name], bool)
-        expect(whole, f"`{name}` is {got[name]!r}, but it must be a whole number, an int.")
+            for name in ("threads", "gpus"):
+                whole = isinstance(got[name], numbers.Integral) and not isinstance(got[name], bool)
+                expect(whole, f"`{name}` is {got[name]!r}, but it must be a whole number, an int.")
     print(f"Each of {ranks} ranks may use here: {per_rank(report, ranks)}")
 
 
 @check.exercise("00.2")
-def who_the_ranks_are(who_am_i, ranks):
-    """Every one of three ranks, and of four, tells its number and process, and names its MPI."""
+def who_the_ranks_are(who_am_i):
+    """Every one of three ranks tells its number and process, and names its MPI."""
+    asked = {
+        "rank": "comm.rank",
+        "ranks": "comm.size",
+        "host": "platform.node()",
+        "pid": "os.getpid()",
+        "library": "MPI.Get_library_version()",
+    }
 
     def answer_and_truth(comm):
         from mpi4py import MPI
 
-        return who_am_i(comm), (platform.node(), os.getpid(), MPI.Get_library_version())
+        library = MPI.Get_library_version().strip()
+        truth = (comm.rank, comm.size, platform.node(), os.getpid(), library)
+        return who_am_i(comm), dict(zip(asked, truth, strict=True))
 
     expect(
         not loads_mpi_outside(who_am_i),
         "`who_am_i` uses an MPI that was imported outside of it, so that the notebook loaded MPI,"
         " too. Write `from mpi4py import MPI` inside of the function.",
     )
-    for count in (3, ranks):
-        # Across ranks: one dict from every rank, in the order of the ranks, and what is true there.
-        told = launch.run(answer_and_truth, ranks=count)
-        people = [answer for answer, _ in told]
-        expect(
-            isinstance(people[0], dict),
-            f"Every rank returns a dict, but rank 0 returned {people[0]}.",
-        )
-        numbers = [person["rank"] for person in people]
-        expect.equal(numbers, list(range(len(people))), "`rank`, from rank to rank")
-        expect.equal(
-            {person["ranks"] for person in people}, {len(people)}, "`ranks`, as the ranks see it"
-        )
-        pids = [person["pid"] for person in people]
-        processes = {(person["host"], person["pid"]) for person in people}
-        different = len(processes) == len(people)
-        expect(different, f"pids {pids} are not all different. Ask on the rank: os.getpid().")
-        for person, (host, pid, version) in told:
-            expect.equal(person["host"], host, f"`host` of rank {person['rank']}")
-            expect.equal(person["pid"], pid, f"`pid` of rank {person['rank']}, from os.getpid()")
-            library = person["library"]
-            is_text = isinstance(library, str)
-            expect(is_text, f"`library` is {library}, but MPI.Get_library_version() gives text.")
-            expect(
-                library.strip() == version.strip(),
-                f"`library` is {library!r}: ask MPI.Get_library_version(), no quotes.",
-            )
-    print("Library:", library.splitlines()[0])
-    predict.compare("00.2", processes=len({*pids, os.getpid()}))
+    # Across ranks: one dict from every rank, in the order of the ranks, and what is true there.
+    for rank, (me, truth) in enumerate(launch.run(answer_and_truth, ranks=3)):
+        kind = "None. Is a `return` missing?" if me is None else f"a {type(me).__name__}."
+        expect(isinstance(me, dict), f"Every rank returns a dict, but rank {rank} returned {kind}")
+        for key, value in truth.items():
+            expect(key in me, f"The dict that rank {rank} returned has no entry `{key}`.")
+            got = me[key].strip() if isinstance(me[key], str) else me[key]
+            because = f"It is the value of {asked[key]} on that rank"
+            expect.equal(got, value, f"`{key}` of rank {rank}", because=because)
+    print("Library:", truth["library"].splitlines()[0])
 
 
 def loads_mpi_outside(function) -> bool:
@@ -101,16 +95,32 @@ def loads_mpi_outside(function) -> bool:
 
 
 @check.exercise("00.3")
-def greetings_round_a_ring(pass_on, patience, ranks):
-    """Each rank returns its left neighbor's greeting, with three ranks and with four."""
+def greetings_round_a_ring(pass_on, patience):
+    """Each rank returns its left neighbor's greeting, with four, three and two ranks; some begin
+    late.
+    """
 
-    def pass_on_and_tell(comm):
-        return os.getpid(), pass_on(comm)
+    def expect_greeting(comm):
+        if comm.size == 1:  # MPICH's send to the rank itself waits, however short the message
+            return
+        time.sleep(0.05 * comm.rank)
+        log = CallLog(comm)  # passes every call on, and notes its request
+        got = pass_on(log)
+        pids = comm.allgather(os.getpid())  # so every rank has sent what it sends
+        greetings = [f"greetings from rank {rank}, process {pid}" for rank, pid in enumerate(pids)]
+        left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
+        slips = {
+            "this is the rank's own greeting": greetings[comm.rank],
+            "this is the right neighbor's greeting": greetings[right],
+        }
+        subject = f"{counted(comm.size, 'rank')}, what rank {comm.rank} returned"
+        expect.equal(got, greetings[left], subject, slips=slips)
+        log.expect_waited()
+        extra = comm.recv() if comm.iprobe() else None
+        expect(extra is None, f"Rank {comm.rank} was sent a message that it never received.")
 
-    # Across ranks: three as well as `ranks`, since some mistakes show with an odd number only.
-    for count in (3, ranks):
-        told = launch.run(pass_on_and_tell, ranks=count, timeout=patience)
-        sent = [f"greetings from rank {rank}, process {pid}" for rank, (pid, _) in enumerate(told)]
-        want = sent[-1:] + sent[:-1]  # what each rank's left neighbor sent
-        got = [greeting for _, greeting in told]
-        expect.equal(got, want, f"what {len(got)} ranks returned, rank by rank")
+    # Across ranks: in groups of all ranks, of all but the last, and so on.
+    per_rank = launch.run(
+        on_every_size, expect_greeting, ranks=launch.ranks_here(4), timeout=patience
+    )
+    expect.equal(list(per_rank[0]), sizes_of_groups(len(per_rank)), "Numbers of ranks tried")

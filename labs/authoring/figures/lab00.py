@@ -7,7 +7,7 @@ def ranks() -> Canvas:
     """A notebook and four ranks on one computer with eight cores."""
     canvas = Canvas(40)
     canvas.group((2, 1.5), 96, 37, "one computer (a node)")
-    canvas.box((38, 27.5), 24, 6, "notebook process", fill="warm")
+    canvas.box((38, 27.5), 24, 6, "notebook", fill="warm")
     for rank in range(4):
         left = 5 + 23.5 * rank
         canvas.box((left, 12), 19.5, 9, f"rank {rank}\nits own memory", fill="light")

@@ -13,9 +13,9 @@ WRONG = [
           'machine["cores"]', 'machine["cores_in_all"]', "['threads']: expected 6, got 64"),
     Wrong("00.1", "no thread at all when ranks outnumber cores",
           'max(1, machine["cores"] // ranks)', 'machine["cores"] // ranks',
-          "Ranks: 12, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs: your answer's ['threads']: expected 1"),
+          "Ranks: 12, 6 cores of 64, 33.1 GiB free of 256, 2 GPUs: the returned dict ['threads']: expected 1"),
     Wrong("00.1", "half a thread",
-          'machine["cores"] // ranks', 'machine["cores"] / ranks', "['threads']: expected 1, got 1.5"),
+          'machine["cores"] // ranks', 'machine["cores"] / ranks', "`threads` is 6.0, but it must be a whole number"),
     Wrong("00.1", "memory that others already use",
           "memory_free_gib", "memory_gib", "['memory_gib']: expected 33.1, got 256"),
     Wrong("00.1", "memory not shared out", '["memory_free_gib"] / ranks', '["memory_free_gib"]', "got 33.1"),
@@ -26,6 +26,10 @@ WRONG = [
     Wrong("00.1", "a machine without GPU forgotten",
           'report["gpu"]["devices"] or []', 'report["gpu"]["devices"]',
           "object of type 'NoneType' has no len()"),
+    Wrong("00.1", "no GPU: False instead of 0", 'len(report["gpu"]["devices"] or [])',
+          'report["gpu"]["devices"] is not None and len(report["gpu"]["devices"])', "`gpus` is False"),
+    Wrong("00.1", "a dict for each rank", ["return {", 'or []),\n    }'], ["return [{", "or []),\n    }] * ranks"],
+          "It returns a list, not a dict"),
     Wrong("00.1", "the list of GPUs instead of their number",
           'len(report["gpu"]["devices"] or [])', 'report["gpu"]["devices"] or 0', "['gpus']"),
     Wrong("00.1", "this machine's report instead of the one handed in",
@@ -34,30 +38,25 @@ WRONG = [
           '    machine = report["machine"]\n    machine["cores"] = max(1, machine["cores"] // ranks)\n'
           '    ranks, part = 1, ranks\n    machine["memory_free_gib"] /= part\n',
           "The report was changed"),
-    Wrong("00.1", "threads as a float", 'max(1, machine["cores"] // ranks)',
-          'max(1.0, machine["cores"] // ranks)', "`threads` is 1.0, but it must be a whole number"),
     Wrong("00.1", "memory as text", '"memory_gib": machine["memory_free_gib"] / ranks',
           '"memory_gib": str(machine["memory_free_gib"] / ranks)', "expected numbers, got '33.1'"),
     Wrong("00.1", "an empty list written into the report where it has None",
           '    machine = report["machine"]\n',
           '    machine = report["machine"]\n    report["gpu"]["devices"] = report["gpu"]["devices"] or []\n',
           "0 GPUs: The report was changed"),
-    Wrong("00.2", "a number from the screen", "os.getpid()", "1234", "not all different"),
     Wrong("00.2", "a pid taken beforehand, by the notebook",
           ["def who_am_i(comm)", ": os.getpid()"], ["def who_am_i(comm, pid=os.getpid())", ": pid"],
-          "not all different"),
-    Wrong("00.2", "the rank's number for the process number", ": os.getpid()", ": comm.rank",
-          "`pid` of rank 0, from os.getpid()"),
+          "It is the value of os.getpid() on that rank"),
+    Wrong("00.2", "the process that started the rank", "os.getpid()", "os.getppid()", "`pid` of rank 0"),
+    Wrong("00.2", "an entry forgotten", ', "pid": os.getpid()}', "}", "has no entry `pid`"),
+    Wrong("00.2", "only rank 0 answers", "    return {**me", "    if comm.rank == 0:\n        return {**me",
+          "rank 1 returned None"),
     Wrong("00.2", "the call in quotes", "MPI.Get_library_version()", '"MPI.Get_library_version()"',
-          "no quotes"),
+          "got 'MPI.Get_library_version()'. It is the value of MPI.Get_library_version()"),
     Wrong("00.2", "rank and size swapped",
           '"rank": comm.rank, "ranks": comm.size', '"rank": comm.size, "ranks": comm.rank',
-          "from rank to rank"),
-    Wrong("00.2", "a number of ranks by heart", "comm.size", "8", "`ranks`, as the ranks see it"),
-    Wrong("00.2", "the version of the standard instead of the library",
-          "MPI.Get_library_version()", "MPI.Get_version()", "gives text"),
-    Wrong("00.2", "the function instead of its result",
-          "MPI.Get_library_version()", "MPI.Get_library_version", "gives text"),
+          "`rank` of rank 0: expected 0, got 3"),
+    Wrong("00.2", "a number of ranks by heart", "comm.size", "8", "`ranks` of rank 0: expected 3, got 8"),
     Wrong("00.2", "nothing returned", "    return {**me", "    me = {**me", "rank 0 returned None"),
     Wrong("00.2", "MPI not imported",
           "    from mpi4py import MPI\n", "", "NameError: name 'MPI' is not defined"),
@@ -67,18 +66,28 @@ WRONG = [
     Wrong("00.3", "still receives first", GREET, """\
     note = comm.recv(source=left)
     comm.send(greeting, dest=right)
-    return note""", "wait"),
+    return note""", "ranks 0, 1, 2, 3 wait", hangs=True),
     Wrong("00.3", "wrong way round the ring",
-          "dest=right, source=left", "dest=left, source=right", "3 ranks returned"),
+          "dest=right, source=left", "dest=left, source=right", "This is the right neighbor's greeting"),
     Wrong("00.3", "waits for the one it sends to",
-          "dest=right, source=left", "dest=right, source=right", "wait"),
-    Wrong("00.3", "its own greeting", GREET, "    return greeting", "3 ranks returned"),
+          "dest=right, source=left", "dest=right, source=right", "wait", hangs=True),
+    Wrong("00.3", "its own greeting", GREET, "    return greeting", "This is the rank's own greeting"),
     Wrong("00.3", "made up, no message at all",
-          GREET, '    return f"greetings from rank {left}, process {os.getpid()}"', "3 ranks returned"),
-    Wrong("00.3", "even ranks send, odd ranks receive: an odd one is left over",
-          GREET, "    return comm.sendrecv(0, dest=comm.rank ^ 1, source=comm.rank ^ 1)", "Invalid rank"),
+          GREET, '    return f"greetings from rank {left}, process {os.getpid()}"', "what rank"),
+    Wrong("00.3", "four by heart", GREET, """\
+    left, right = (comm.rank - 1) % 4, (comm.rank + 1) % 4
+    return comm.sendrecv(greeting, dest=right, source=left)""", "in a group of 3 ranks"),
+    Wrong("00.3", "a request that is never waited for", GREET, """\
+    comm.isend(greeting, dest=right)
+    return comm.recv(source=left)""", "its request is never waited for"),
+    Wrong("00.3", "sent first, and then once more", GREET, """\
+    comm.send(greeting, dest=right)
+    return comm.sendrecv(greeting, dest=right, source=left)""", "was sent a message that it never received"),
+    Wrong("00.3", "right where all ranks begin at once: a greeting that is late is given up", GREET, """\
+    comm.send(greeting, dest=right)
+    return comm.recv(source=left) if comm.iprobe(source=left) else ''""", "what rank"),
     Wrong("00.3", "sends, returns nothing", "return comm.sendrecv", "comm.sendrecv", "got None"),
-    Wrong("00.3", "its rank instead of the greeting", "sendrecv(greeting,", "sendrecv(comm.rank,", "got 2"),
+    Wrong("00.3", "its rank instead of the greeting", "sendrecv(greeting,", "sendrecv(comm.rank,", "expected 'greetings from rank"),
 ]
 
 RIGHT = [
@@ -108,4 +117,5 @@ RIGHT = [
     note = comm.recv(source=left)
     request.wait()
     return note"""),
+    Right("00.3", "a collective", GREET, "    return comm.allgather(greeting)[left]"),
 ]

@@ -30,15 +30,15 @@ def changed_lines(changes):
     """
     cases = {
         "a line added": ("a\nb\n", "a\nnew\nb\n", (0, 1)),
-        "a line altered": ("a\nb\nc\n", "a\nother\nc\n", (1, 1)),
-        "a number altered": ("a\nrate = 0.1\n", "a\nrate = 0.2\n", (1, 1)),
-        "a line moved to the right": ("a\nb\n", "a\n    b\n", (1, 1)),
+        "a line modified": ("a\nb\nc\n", "a\nB\nc\n", (1, 1)),
+        "a number modified": ("a\nrate = 0.1\n", "a\nrate = 0.2\n", (1, 1)),
+        "a line newly indented": ("a\nb\n", "a\n    b\n", (1, 1)),
         "the same line added again": ("a\nb\n", "a\nb\na\n", (0, 1)),
-        "only a comment and an empty line": ("a\nb\n", "#why\na\n\n    # how\nb\n", (0, 0)),
+        "only comments and empty lines": ("a\nb\n", "#why\na\n\n  \n\t# how\nb\n", (0, 0)),
         "a comment behind a line": ("a\n", "a  # one\n", (1, 1)),
         "a line removed": ("a\nb\nb\n", "a\nb\n", (1, 0)),
-        "a line that went to another place": ("a\nb\nc\nd\n", "b\nc\nd\na\n", (1, 1)),
-        "a line that went behind comments": ("a\n# x\n# y\nb\n", "b\n# x\n# y\na\n", (1, 1)),
+        "a line that was moved": ("a\nb\nc\nd\n", "b\nc\nd\na\n", (1, 1)),
+        "a line that was moved behind comments": ("a\n# x\n# y\nb\n", "b\n# x\n# y\na\n", (1, 1)),
     }
     for what, (before, after, want) in cases.items():
         got = changes(before, after)
@@ -60,42 +60,34 @@ def start_up_and_speeds(read_run):
         given = [list(of_rank) for of_rank in moments]
         got = read_run(STARTED, given, BATCH)
         expect.unchanged(moments, given, f"{what}: the list of moments")
-        two = isinstance(got, (tuple, list)) and len(got) == 2
-        expect(two, f"{what}: return two: start-up, speeds.")
-        slips = {"this is a moment; take `started` away": STARTED + start_up}
-        speeds = {}
-        if len(moments) > 1:
-            whose = "this is the first rank's; the training has begun when the last one has"
-            slips[whose] = moments[0][0] - STARTED
-            whose = "this is the first rank's; a step ends when the slowest rank has ended it"
-            speeds[whose] = BATCH / np.diff(moments[0])[4 : 4 + len(seconds)]
-            twice = "this counts the ranks twice: batch is of all ranks together"
-            speeds[twice] = BATCH * len(moments) / np.array(seconds)
-        expect.close(got[0], start_up, f"{what}: start-up", rtol=0, atol=1e-4, slips=slips)
-        begun, other = read_run(STARTED + 1, given, 2 * BATCH)
-        expect.close(begun, start_up - 1, f"{what}, started a second later: start-up", atol=1e-4)
+        two = isinstance(got, (tuple, list)) and len(got) == 2 and np.ndim(got[1]) == 1
+        expect(two, f"{what}: return two: the start-up, and a list of speeds.")
+        why = "it lasts from `started` until the slowest rank has finished step 0"
+        expect.close(got[0], start_up, f"{what}: start-up", rtol=0, atol=1e-4, because=why)
         why = "steps 5, 6, … up to the last that all ranks have ended"
         expect.equal(len(got[1]), len(seconds), f"{what}: how many speeds", because=why)
-        expect.close(
-            np.array(got[1]), BATCH / np.array(seconds), f"{what}: speeds", rtol=1e-3, slips=speeds
+        why = (
+            "a step lasts from the end of the previous one until its slowest rank has finished it, "
+            "and its speed is `batch` divided by that"
         )
-        twice = f"{what}, twice as many images: speeds"
-        expect.close(np.array(other), 2 * BATCH / np.array(seconds), twice, rtol=1e-3)
+        want = BATCH / np.array(seconds)
+        slips = {"`batch` is already the number for all ranks together": want * len(moments)}
+        expect.close(np.array(got[1]), want, f"{what}: speeds", rtol=1e-4, slips=slips, because=why)
         why = "`first` says which step is the first whose speed counts"
         later = read_run(STARTED, given, BATCH, first=7)[1]
         expect.equal(len(later), len(seconds) - 2, f"{what}, first=7: how many speeds", because=why)
 
 
-STARTED = 1000.0
-BATCH = 48
-ALONE_ENDED = [1003.0, 1004.0, 1004.5, 1005.0, 1005.5, 1005.7, 1006.1, 1006.9, 1007.0]
+STARTED = 999.0
+BATCH = 47  # in no text, and no speed is a whole number
+ALONE_ENDED = [1003.021, 1004.0, 1004.5, 1005.0, 1005.5, 1005.7, 1006.1, 1006.9, 1007.0]
 FIRST_ENDED = [1002.0, 1003.0, 1003.5, 1004.0, 1004.5, 1004.6, 1005.2, 1005.6, 1006.0]
 # It stops a step earlier.
-SECOND_ENDED = [1002.5, 1003.2, 1003.4, 1004.1, 1004.4, 1004.8, 1005.1, 1005.8]
+SECOND_ENDED = [1002.527, 1003.2, 1003.4, 1004.1, 1004.4, 1004.8, 1005.1, 1005.8]
 RUNS = (  # what, when each rank ended each step, start-up, seconds of steps 5, 6, …
-    ("1 rank", [ALONE_ENDED], 3.0, [0.2, 0.4, 0.8, 0.1]),
-    ("2 ranks", [FIRST_ENDED, SECOND_ENDED], 2.5, [0.3, 0.4, 0.6]),
-    ("4 ranks", [FIRST_ENDED, FIRST_ENDED, SECOND_ENDED, FIRST_ENDED], 2.5, [0.3, 0.4, 0.6]),
+    ("1 rank", [ALONE_ENDED], 4.021, [0.2, 0.4, 0.8, 0.1]),
+    ("2 ranks", [FIRST_ENDED, SECOND_ENDED], 3.527, [0.3, 0.4, 0.6]),
+    ("4 ranks", [FIRST_ENDED, FIRST_ENDED, SECOND_ENDED, FIRST_ENDED], 3.527, [0.3, 0.4, 0.6]),
 )
 
 
@@ -103,21 +95,27 @@ RUNS = (  # what, when each rank ended each step, start-up, seconds of steps 5, 
 def spans_that_part(still_in):
     """The rule, on spans that are known: of one value, that touch, that overlap, and without an
     end."""
-    known = {"a": (1, 2), "b": (1.5, 4), "c": (3, 5), "d": (2, 2), "e": (9, np.inf)}
-    why = "a span that only touches or overlaps rules nobody out"
-    for name, more_is_better, want in (("less", False, ["a", "b", "d"]), ("more", True, ["e"])):
+    known = {"a": (1, 2), "b": (1.5, 4), "c": (2.5, 5), "d": (2, 2), "e": (9, np.inf)}
+    why = "a way is ruled out only by a span on its better side that does not touch its own"
+    right = {"less": ["a", "b", "d"], "more": ["e"]}
+    for name, other in (("less", "more"), ("more", "less")):
         given = dict(known)
-        got = still_in(given, more_is_better)
+        got = still_in(given, name == "more")
         expect.unchanged(known, given, "The dict of ways")
         some = got is not None and not isinstance(got, str)
         expect(some, f"Return the list of ways; this is {got!r}.")
-        expect.equal(sorted(got), want, f"{known}, where {name} is better: still in", because=why)
+        slips = {
+            "this is right for the other value of more_is_better": right[other],
+            "these are the ways that are ruled out": sorted(set(known) - set(right[name])),
+        }
+        what = f"{known}, where {name} is better: still in"
+        expect.equal(sorted(got), right[name], what, slips=slips, because=why)
     pairs = ({"a": (1, 3), "b": (2, 4)}, {"a": (1, 2), "b": (2, 3)})
     for pair, more_is_better in itertools.product(pairs, (False, True)):
         got = sorted(still_in(pair, more_is_better))
         expect.equal(got, ["a", "b"], f"{pair}: still in", because=why)
     long = {"a": (1, 10), "b": (2, 3), "c": (5, 6)}
-    why = "any other way may rule one out, not only the best at one end"
+    why = "any other way can rule one out, also one whose best end is not the best of all"
     for more_is_better, want in ((False, ["a", "b"]), (True, ["a", "c"])):
         got = still_in(dict(long), more_is_better)
         what = f"{long}, more is better: {more_is_better}: still in"
@@ -129,9 +127,9 @@ def mlperfs_score(score):
     """The rule, for three to ten runs, in any order, with none, one and two that missed the
     target."""
     for seconds, want in (
-        ([4.0, 9.0, 2.0, 3.0, 4.0], 11 / 3),
+        ([3.5, 9.0, 2.0, 3.0, 6.0], 12.5 / 3),
         ([5.0, 1.0, 3.0], 3.0),
-        ([4.0, None, 2.0, 3.0, 4.0], 11 / 3),
+        ([3.0, None, 2.0, 3.0, 7.0], 13 / 3),
         ([None, 7e5, 5e5], 7e5),
         ([4.0, None, 2.0, None, 4.0], None),
         ([10.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0], 45 / 8),
@@ -147,11 +145,15 @@ def mlperfs_score(score):
         there = [value for value in seconds if value is not None]
         inside = [value for value in seconds[1:-1] if value is not None]
         forgotten = sorted(there)[1:-1] or there
+        zeros = sorted(value or 0 for value in seconds)
         slips = {
+            "a run that missed the target has to count as the slowest": np.mean(zeros[1:-1]),
             "a run that missed the target is the slowest, and the one to drop": np.mean(forgotten),
             "this is the mean of all; drop the fastest and the slowest": np.mean(there),
             "this drops by place in the list; sort first": np.mean(inside),
             "this is the median": np.median(there),
+            "this drops only the slowest": np.mean(sorted(there)[:-1]),
+            "this drops only the fastest": np.mean(sorted(there)[1:]),
             "this is the fastest run": min(there),
         }
         why = "One run may miss the target: it counts as the slowest."

@@ -1,11 +1,13 @@
 # %% [markdown]
 # # 46 One job, three libraries
 #
-# A training job does not say which library averages its gradients. The same script, submitted with
-# the same batch script, can use host MPI, a CUDA-aware MPI such as MVAPICH2-GDR, or NCCL, depending
-# on how Horovod was built and on a few environment variables. The choice can change the speed by a
-# factor of three for one model and hardly matter for another, because models differ in how many
-# bytes they send for the time that they compute.
+# A training job does not say which library averages its gradients. Depending on how Horovod was
+# built and on a few environment variables, the same script can use a *host MPI* (Message Passing
+# Interface, for host memory only), a CUDA-aware MPI such as MVAPICH2-GDR (for GPU memory, too), or
+# NCCL (NVIDIA's library for its GPUs).
+#
+# The choice can change the speed by a factor of three for one model and hardly matter for another,
+# because models differ in how many bytes they send for the time that they compute.
 #
 # In this lab we run one training script with every communication library that your machine offers,
 # and prove from Horovod's timeline that the job used the library that it asked for. We then turn
@@ -55,29 +57,28 @@ limit = 300  # seconds for one run, and for a cluster job
 # To average your gradients, Horovod does two things:
 #
 # 1. It **negotiates**: the ranks tell each other which gradients are ready. The part of Horovod
-#    that does this is called the *controller*. Here it uses MPI (Message Passing Interface), which
-#    also starts the ranks.
+#    that does this is called the *controller*. In this lab the controller uses MPI, which also
+#    starts the ranks.
 # 2. It **performs the allreduce**, which adds up the gradients of all ranks. For this it can use
 #    another library, its *backend*.
 #
-# In the table, *host MPI* is an MPI that reads only the host's memory, and a *build* of Horovod is
-# one that was compiled for certain libraries.
+# A *build* of Horovod is a copy that was compiled for certain libraries:
 #
-# | library | reads GPU memory itself | Horovod's build |
+# | library | reads | Horovod's build |
 # |---|---|---|
-# | host MPI | no | `host` |
-# | [Gloo](@gloo) | no | `host` |
-# | CUDA-aware MPI, such as [MVAPICH2-GDR](@mvapich2_gdr) | yes | `mpi` |
-# | [NCCL](@nccl) | yes, and no other memory | `nccl` |
+# | host MPI | host memory | `host` |
+# | [Gloo](@gloo) | host memory | `host` |
+# | CUDA-aware MPI, such as [MVAPICH2-GDR](@mvapich2_gdr) | host and GPU memory | `mpi` |
+# | [NCCL](@nccl) | GPU memory | `nccl` |
 #
-# If a library cannot read GPU memory, Horovod gives it a copy in the host's memory, and copies the
-# sum back. This is called *staging*.
+# If the gradients are in GPU memory and the library cannot read it, Horovod gives the library a
+# copy in host memory, and copies the sum back. This is called *staging*.
 #
-# If NCCL performs the allreduce, which library negotiates?
+# Could a job with NCCL do without MPI?
 # <details><summary>Answer</summary>
 #
-# MPI, because this lab starts its ranks with MPI. With `HOROVOD_CONTROLLER=gloo` Gloo negotiates
-# instead, and a job with NCCL needs no MPI at all.
+# Yes. This lab starts its ranks with MPI, so MPI negotiates even if NCCL performs the allreduce.
+# With `HOROVOD_CONTROLLER=gloo` Gloo negotiates instead, and a job with NCCL needs no MPI at all.
 # </details>
 #
 # ### Which libraries can run here?
@@ -89,13 +90,13 @@ limit = 300  # seconds for one run, and for a cluster job
 # | CUDA-aware MPI | a GPU, an MPI library that supports GPU memory, and its variables (lab 42) |
 # | NCCL | one GPU for each rank |
 #
-# The next cell checks these points and prints a line for each **way**, which in this lab means a
-# library together with an MPI. The line contains the build and the variables with which the way
-# will be started, or the reason why it cannot run.
+# The next cell checks these points for each **way**, which in this lab means a library together
+# with the MPI that starts the ranks. It prints the build and the variables with which a way will be
+# started, or the reason why the way cannot run.
 #
-# Host MPI can be MPICH or MVAPICH2, and `make mvapich2` builds the latter. MVAPICH2's variables
-# contain `MV2_ENABLE_AFFINITY=0`, so that the background thread in which Horovod negotiates finds a
-# core (lab 42).
+# Host MPI with MPICH and with MVAPICH2 are two ways. `make mvapich2` builds MVAPICH2, whose
+# variables contain `MV2_ENABLE_AFFINITY=0`, so that the background thread in which Horovod
+# negotiates finds a core (lab 42).
 
 # %%
 # Which ways can run here?
@@ -116,26 +117,30 @@ for way in lab46.ways():
 # What does communication cost? To find out, the script contains two training steps. In the first
 # one, Horovod averages the gradients. The second one is its **control**: the same step with a plain
 # optimizer and a second network, and therefore without communication. If the step takes 25 ms and
-# its control 20 ms, communication costs 5 ms.
+# its control 20 ms, communication costs 5 ms. All ranks run both steps in turns, so that a
+# disturbance slows a step and its control alike.
 #
-# All ranks run both steps in turns, so that a disturbance slows a step and its control alike. We
-# measure two kinds of scaling:
+# We measure two kinds of scaling:
 #
 # - In *weak scaling*, each rank has `images` images per step.
 # - In *strong scaling*, all ranks together have this number of images.
 #
-# Of the next two cells, read the one for the framework that you know: PyTorch (lab 40) or Keras
+# Of the next two cells, read the one for the framework that you know, PyTorch (lab 40) or Keras
 # (lab 41). In both, `own` is the network whose gradients Horovod averages, and `twin` is the
-# control's. The third cell contains `train`, which every rank runs. It times the step and the
-# control, strong and weak, and then runs a few steps under Horovod's timeline. The exercises only
-# use its results.
+# network of the control.
+#
+# The third cell contains `train`, which every rank runs. It times the step and the control, strong
+# and weak, and then runs a few steps under Horovod's timeline. The exercises only use the results
+# of `train`.
 #
 # <details><summary>What are <code>where</code> and <code>mixed</code>?</summary>
 #
 # The argument `where` knows on which device the tensors are, and stages them in the rare case that
-# Horovod cannot (lab 27). On a GPU, both scripts compute in bf16 (lab 14; `mixed` in PyTorch),
-# while weights and gradients stay in 32 bits. The computation then takes less time but the messages
-# do not, so communication becomes a larger share of the step.
+# Horovod cannot (lab 27).
+#
+# On a GPU, both scripts compute in bf16 (lab 14; `mixed` in PyTorch), while weights and gradients
+# stay in 32 bits. The computation then takes less time but the messages do not, so communication
+# becomes a larger share of the step.
 # </details>
 
 
@@ -244,9 +249,9 @@ def train(comm, file):
 # %% [markdown]
 # ### Measure
 # Each way starts its own ranks, with the build and the variables printed above. A single rank runs
-# first, as the baseline for the efficiency. This takes half a minute to a minute, and the cell only
-# prints which runs are done. Before we look at their times in section 4, section 3 checks which
-# library was at work.
+# first, because section 4 compares several ranks with one. This takes half a minute to a minute,
+# and the cell only prints which runs are done. Section 3 checks which library was at work before
+# section 4 looks at the times.
 
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
@@ -272,21 +277,22 @@ ran = {name: run for (name, size), run in runs.items() if size == ranks}
 
 # %% [markdown]
 # ## 3. The proof
-# Did each job use the library that it asked for? You cannot be sure, because the model may never
-# have been moved to the GPU, or a variable may be missing. The job still runs, and its numbers are
-# those of another library.
+# Did each job use the library that it asked for? Not necessarily. If the model was never moved to
+# the GPU, or if a variable is missing, the job still runs, but its numbers are those of another
+# library.
 #
-# Horovod's [timeline](@horovod_timeline) is the proof (lab 42). From the timeline, labkit's reader
-# extracts the library calls, in order. Here is a call with two fused gradients:
+# The proof is Horovod's [timeline](@horovod_timeline), its record of what happened to each tensor,
+# and when (lab 42). labkit's reader extracts the library calls from the timeline, in order. Here is
+# a call with two *fused* gradients, which are combined into one message:
 #
 #     call.backend   "NCCL"               # or "MPI" or "GLOO"
 #     call.tensors   ["fc2", "fc1"]       # which were processed together
 #     call.seconds   0.003                # of the call, not of each tensor
 #
-# The function `carriers` counts these calls for each library, as you did in lab 42. It only counts
-# calls with **a gradient**, because ranks also average their loss, and rank 0 sends its weights at
-# the start. If the call above were the only one in a step, `carriers` would return
-# `{"NCCL": (1.0, 0.003)}`.
+# The function `carriers` counts these calls for each library, as you did in lab 42, and adds up
+# their seconds. It only counts calls with **a gradient**, because ranks also average their loss,
+# and rank 0 sends its weights at the start. If the call above were the only one in a step,
+# `carriers` would return `{"NCCL": (1.0, 0.003)}`: one call and 0.003 seconds per step.
 
 
 # %%
@@ -320,10 +326,14 @@ def carriers(calls, gradients, steps):
 predict("46.1", calls_a_step=4)
 
 # %% [markdown]
-# The next cells print a line for each way. Read the columns *allreduce by* and *staged*. The
-# timeline calls both host MPI and CUDA-aware MPI "MPI", so only the two columns together show which
-# library it was. The column *staged* does not come from the timeline, but from the device of the
-# tensors and Horovod's build (lab 42):
+# The next cells print a line for each way, with these columns:
+#
+# - *allreduce by* is the library according to the timeline, in which host MPI and CUDA-aware MPI
+#   have the same name, "MPI".
+# - *calls a step* and *ms in them* (the time of these calls per step) come from `carriers`.
+# - *staged* distinguishes both kinds of MPI on GPUs. It does not come from the timeline, but from
+#   the device of the tensors and Horovod's build (lab 42).
+# - *as asked?* compares the line with this table:
 #
 # | library | *allreduce by* | *staged* on GPUs |
 # |---|---|---|
@@ -332,9 +342,7 @@ predict("46.1", calls_a_step=4)
 # | CUDA-aware MPI | MPI | no |
 # | NCCL | NCCL | no |
 #
-# The column *as asked?* compares a line with this table. On a laptop there is nothing to stage, so
-# a line for host MPI says `[MPI]`, "no", and "yes". *ms in them* is the time of these calls per
-# step.
+# On a laptop there is nothing to stage, so a line for host MPI says `[MPI]`, "no", and "yes".
 
 
 # %%
@@ -367,8 +375,8 @@ if kind_of_net == "small":
     predict.compare("46.1", calls_a_step=proofs[first]["calls a step"])
 
 # %% [markdown]
-# As a control, we check that the proof detects a mistake: we use Gloo once more, but without its
-# variable. (A batch job leaves this run out.)
+# Does the proof detect a mistake? As a control, we use Gloo once more, but without its variable. (A
+# batch job leaves this run out.)
 
 
 # %%
@@ -388,14 +396,16 @@ if not world.launcher():
 # **Explain.** *The library.* For the watched steps, each line with "yes" proves that this library,
 # and no other, performed the allreduces. The timed steps ran in the same processes, with the same
 # build and variables. For host MPI, the timeline does not say which MPI it was, but section 2
-# printed which MPI started the ranks. The control ran without an error, too. Only its timeline
-# shows that MPI did the work and that the times are not those of Gloo.
+# printed which MPI started the ranks.
+#
+# *The control* ran without an error, too. Only its timeline shows that MPI did the work and that
+# the times are not those of Gloo.
 #
 # *The calls.* In the table of the prediction, no two layers become ready in the same millisecond,
-# so one would expect 4 calls per step. With the small network you should see between 2 and 4. It
-# does not need to be a whole number, because which gradients are ready when Horovod's thread wakes
-# up depends on chance. There can be fewer than 4, because the thread does not look for gradients
-# while a call is in progress, and then fuses all that became ready in the meantime.
+# so one would expect 4 calls per step. With the small network you should see between 2 and 4. There
+# can be fewer than 4, because the thread does not look for gradients while a call is in progress,
+# and then fuses all that became ready in the meantime. The mean does not need to be a whole number,
+# because chance decides which gradients are ready when the thread wakes up.
 #
 # ## 4. Images per second
 # Now that we know which library did the work, what did its communication cost? A report needs three
@@ -403,9 +413,10 @@ if not world.launcher():
 #
 # - **Images per second**: the number of images of *all* ranks in a step, divided by the seconds of
 #   the step.
-# - **Efficiency**: suppose that 1 rank processes 100 images per second and 4 ranks process 300.
-#   Four such ranks should process 400, so the efficiency is 300/400 = 75 %. If the smallest job has
-#   several ranks, first divide its images per second by their number.
+# - **Efficiency**: the images per second of p ranks, divided by p times those of one rank. If 1
+#   rank processes 100 images per second and 4 ranks process 300, the efficiency is 300/400 = 75 %.
+#   If the smallest job has several ranks, those of one rank are the job's images per second divided
+#   by its number of ranks.
 # - **Share of communication**: the part of a step that is saved if the gradients are not averaged.
 #   A step of 50 ms whose control takes 40 ms has a share of 20 %.
 #
@@ -413,18 +424,19 @@ if not world.launcher():
 # while the backward pass still computes, and then cost no additional time.
 #
 # ### Predict
-# Suppose that a rank computes for 20 ms on its 32 images, and that averaging the gradients adds
-# 4 ms to each step. What is the share of communication of two ranks (a) in weak scaling, and (b) in
-# strong scaling, where each rank computes on 16 images in half of the time? Write numbers between 0
-# and 1. The measurement below shows how your machine differs from these assumptions.
+# Suppose that in weak scaling each of two ranks computes for 20 ms on 32 images, and in strong
+# scaling for half of this time on 16 images. Averaging the gradients adds 4 ms to each step. What
+# is the share of communication in weak scaling, and in strong scaling? Write numbers between 0 and
+# 1. The measurement below shows how your machine differs from these assumptions.
 
 # %%
 predict("46.1", share_weak=0.17, share_strong=0.29)
 
 # %% [markdown]
 # ### Exercise 46.1 · The three numbers of a report
-# *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)* One to three lines each.
-# *(intermediate)*
+# *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)* Write three functions, of one to
+# three lines each. `np.median(values)` is the median of an array, and arithmetic with arrays works
+# element by element. *(intermediate)*
 #
 # - `images_per_second(images_by_rank, seconds)`: `images_by_rank` is a list of the number of images
 #   of each rank in a step, and `seconds` is an array with one value for each timed step. Divide by
@@ -432,13 +444,10 @@ predict("46.1", share_weak=0.17, share_strong=0.29)
 # - `efficiency(rates)`: `rates` is `{ranks: images per second of the job}`, in any order. Return
 #   `{ranks: efficiency}`, where the smallest number of ranks has efficiency 1.0. For
 #   `{2: 180, 4: 270}`, return `{2: 1.0, 4: 0.75}`.
-# - `share(step, alone)` has two arrays of seconds, where `step[i]` and `alone[i]` were measured
-#   directly after each other. Compute the share of communication **of each pair**, and then the
-#   median of these shares. It may be negative. For steps of 0.05 and 0.1 s with controls of 0.04
+# - `share(step, alone)`: both are arrays of seconds, where `step[i]` and `alone[i]` were measured
+#   directly after each other. Compute the share of communication **of each pair**, and return the
+#   median of these shares, which may be negative. For steps of 0.05 and 0.1 s with controls of 0.04
 #   and 0.09 s, the shares are 0.2 and 0.1, so return 0.15.
-#
-# `np.median(values)` is the median of an array, and arithmetic with arrays works element by
-# element.
 #
 # <details><summary>Hint 1: images per second</summary>
 #
@@ -541,20 +550,20 @@ if kind_of_net == "small" and ranks == 2:
 
 # %% [markdown]
 # **Explain.** *The two shares.* With the assumed times, the share is 4/24 = 17 % in weak scaling
-# and 4/14 = 29 % in strong scaling. You should see the same pattern: in strong scaling each rank
-# computes half as many images but sends the same number of bytes, so the share is larger.
+# and 4/14 = 29 % in strong scaling. You should also see a larger share in strong scaling, because
+# each rank computes half as many images but sends the same number of bytes.
 #
 # *The bars.* Each bar has three parts:
 #
 # - *Computing* is the step without Horovod. On two ranks it can take longer than on one, because
 #   the ranks might share the memory's bandwidth, or the two hyper-threads of one core.
-# - *Horovod's thread* is what the control takes longer while Horovod runs and has nothing to send.
-#   Once per millisecond, this thread asks the other ranks whether a gradient is ready. If the ranks
-#   have no spare core for the thread, it takes time from the computation. (The control without
-#   Horovod was timed later, so believe this part only if it is still there when you repeat the
-#   measurement.)
-# - *Communication* is the part on top. Within one machine, host MPI sends through shared memory,
-#   and Gloo sends through TCP.
+# - *Horovod's thread* is the time by which the control becomes longer while Horovod runs and has
+#   nothing to send. Once per millisecond, Horovod's background thread asks the other ranks whether
+#   a gradient is ready. If the ranks have no spare core, the thread takes time from the
+#   computation. (The control without Horovod was timed later, so believe this part only if it is
+#   still there when you repeat the measurement.)
+# - *Communication* is the time by which a step is longer than its control. Within one machine, host
+#   MPI sends through shared memory, and Gloo sends through TCP.
 #
 # Which of these parts would a faster library make shorter?
 # <details><summary>Answer</summary>
@@ -571,7 +580,8 @@ if kind_of_net == "small" and ranks == 2:
 # How much can the choice matter on a cluster? Horovod's authors measured 16 GPUs in 4 servers with
 # links of 25 Gb/s ([README of September 2017](@horovod_readme)). The next cell prints their images
 # per second, and the efficiency that your function computes from them. Here *host* is what they
-# call "allreduce on CPU", and RDMA is remote direct memory access.
+# call "allreduce on CPU". With RDMA (remote direct memory access), the NIC (network interface card)
+# accesses the memory of another server without that server's CPU.
 
 # %%
 for line in lab46.published():
@@ -579,11 +589,15 @@ for line in lab46.published():
     print(f"{line!s:38} {line.images:7.1f} images/s, efficiency {share_of_ideal:.0%}")
 
 # %% [markdown]
-# **Explain.** Compare the four lines of each model. Inception V3 sends 95 MB in a step that
-# computes for 476 ms, so the choice of the library hardly matters. VGG-16 sends 553 MB in a step
-# that computes for 489 ms. Its efficiency is 85 % with NCCL over RDMA, but 29 % with the host over
-# TCP and 30 % with the host over RDMA. Therefore ask first how much a model sends for the time that
-# it computes.
+# **Explain.** Compare the four lines of each model:
+#
+# | model | gradients | computation | efficiency |
+# |---|---|---|---|
+# | Inception V3 | 95 MB | 476 ms | 93 to 96 % with all libraries |
+# | VGG-16 | 553 MB | 489 ms | 85 % with NCCL over RDMA, 29 to 30 % with the host |
+#
+# The choice hardly matters for Inception V3, but it does for VGG-16, which sends far more for about
+# the same computation. Therefore ask first how much a model sends for the time that it computes.
 #
 # ## 5. A step between two bounds
 # Can we predict the time of a step before we run it? Suppose that a step computes for 20 ms and
@@ -593,24 +607,27 @@ for line in lab46.published():
 # - **All hidden**: a step takes as long as the longer of computation and C, here 20 ms.
 # - **Nothing hidden**: a step takes as long as both together, here 28 ms.
 #
-# The first bound is out of reach if C is longer than the backward pass, because the forward pass
-# cannot hide communication. A real step may therefore be somewhat longer than the first bound even
-# if everything that can be hidden is hidden.
+# The forward pass cannot hide communication. If C is longer than the backward pass, a step is
+# therefore somewhat longer than the bound *all hidden* even if everything that can be hidden is
+# hidden.
 #
 # ### How long do the bytes take?
-# Whether p ranks add long vectors in a ring or, as MPICH does, by recursive halving and doubling
-# (lab 24), each of them sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β
-# seconds on the link, and no other rank uses this link, this takes
+# Long vectors are added in a ring or, as in MPICH, by recursive halving and doubling (lab 24). In
+# both, each of p ranks sends 2 (p − 1)/p times the bytes of the gradients. If a byte takes β
+# seconds on the link, and no other rank uses this link, these bytes take
 #
 # $$2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
 # For example, 4 MB at β = 1 ns per byte take 4 ms, so 4 ranks need 1.5 · 4 ms = 6 ms.
 #
 # ### Predict
-# VGG-16 has 553 MB of gradients. Over links of 25 Gb/s, a byte takes β = 0.32 ns. A step on one GPU
-# takes 489 ms. How many milliseconds does a step on 16 GPUs take (a) if all communication is
-# hidden, (b) if nothing is hidden? (c) With NCCL over RDMA it took 573 ms. What share of the
-# communication, between 0 and 1, was hidden, if it used the whole bandwidth of the links?
+# VGG-16 has 553 MB of gradients, and a step on one GPU takes 489 ms. Over links of 25 Gb/s, a byte
+# takes β = 0.32 ns.
+#
+# - `all_hidden`, `nothing_hidden`: how many milliseconds does a step on 16 GPUs take if all
+#   communication is hidden, and if nothing is hidden?
+# - `share_hidden`: the measured step with NCCL over RDMA took 573 ms. What share of the
+#   communication, between 0 and 1, was hidden, if NCCL used the whole bandwidth of the links?
 
 # %%
 predict("46.2", all_hidden=489, nothing_hidden=821, share_hidden=0.75)
@@ -626,9 +643,11 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** The bytes take 2 · 15/16 · 553 MB · 0.32 ns = 332 ms, so a step takes between 489 ms
-# and 489 + 332 = 821 ms. The measured step took 573 ms. Only 573 − 489 = 84 of the 332 ms are
-# visible, so 75 % of the communication was hidden.
+# **Explain.** *The bounds.* The bytes take 2 · 15/16 · 553 MB · 0.32 ns = 332 ms, so a step takes
+# between 489 ms and 489 + 332 = 821 ms.
+#
+# *The share.* In the measured step, only 573 − 489 = 84 of the 332 ms are visible, so 75 % of the
+# communication was hidden.
 #
 # ### Each call costs time, too
 # For VGG-16 we counted only bytes. With a small network like ours, the calls matter more, because
@@ -640,8 +659,9 @@ predict.compare(
 # - The **latency** α of its messages. On p = 2, 4, 8, … ranks, recursive halving and doubling sends
 #   2 log₂ p messages, one after another.
 #
-# For example, 2 calls on 4 ranks with α = 10 µs cost 2 · (1 ms + 4 · 10 µs) = 2.08 ms. Together
-# with the 6 ms for the bytes above, C = 8.08 ms. In general
+# For example, a call on 4 ranks sends 2 log₂ 4 = 4 messages. With α = 10 µs, 2 calls cost
+# 2 · (1 ms + 4 · 10 µs) = 2.08 ms. Together with the 6 ms for the bytes above, C = 8.08 ms. In
+# general
 #
 # $$C = \text{calls} \cdot (w + 2 \log_2 p \cdot \alpha) + 2\,\frac{p - 1}{p} \cdot \text{bytes} \cdot \beta$$
 #
@@ -654,7 +674,8 @@ predict.compare(
 # calls is a mean over several steps, so it can be a fraction such as 2.8. Return the time of a step
 # in seconds: `(all hidden, nothing hidden)`.
 #
-# For the example above, if a step alone takes 0.02 s, it returns 0.02 and 0.02808.
+# For the example above, if a step alone takes 0.02 s, the call is
+# `bounds(0.02, 2, 4_000_000, 4, 1e-3, 1e-5, 1e-9)`. It returns 0.02 and 0.02808.
 #
 # 2 to 4 lines. *(beginner)*
 #
@@ -699,10 +720,10 @@ for p in (2, 4, 16, 64):
     )
 
 # %% [markdown]
-# Do measured steps keep to their bounds? The next cell draws the published runs, without w and α.
-# Each bar reaches from *all hidden* to *nothing hidden*, in multiples of the step of one GPU, and
-# the mark is the published step. The bar of VGG-16, for example, reaches from 489/489 = 1 to
-# 821/489 = 1.68.
+# Do measured steps keep to their bounds? The next cell draws the published runs of two models. Here
+# C is only the time of the bytes, without w and α. Each bar reaches from *all hidden* to *nothing
+# hidden*, in multiples of the step of one GPU, and the mark is the published step. The bar of
+# VGG-16, for example, reaches from 489/489 = 1 to 821/489 = 1.68.
 
 # %%
 there = {}
@@ -715,7 +736,7 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # **Explain.** Look at the four rows of VGG-16, which have the same bar:
 #
 # - **NCCL over RDMA** is in the left part, with 573 ms. Most of its communication is hidden,
-#   because the NIC (network interface card) moves the bytes while the GPU computes.
+#   because the NIC moves the bytes while the GPU computes.
 # - **NCCL over TCP** is near the right end, with 782 ms. Either hardly any communication is hidden,
 #   or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two causes.
 # - **The host** is far beyond its bar, with 1.66 s. Something that C leaves out costs time.
@@ -736,21 +757,21 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # </details>
 #
 # ### What you take away
-# - Horovod's controller negotiates, and its backend performs the allreduce, possibly with another
-#   library. The build, the environment variables and the device of the tensors determine which one.
+# - Horovod's controller negotiates, and its backend, possibly another library, performs the
+#   allreduce. The build, the environment variables and the device of the tensors determine the
+#   backend.
 # - Without a proof, you do not know to which library a measured number belongs.
-# - Images per second, efficiency and the share of communication each need a baseline, and the share
-#   needs a control.
+# - A report contains images per second, the efficiency, which needs a baseline, and the share of
+#   communication, which needs a control.
 # - A step lies between two bounds if C is right. Its position between them shows how much
 #   communication the backward pass hides.
 #
 # Lab 51 asks which library is best for which message size, and whether one runtime could do all of
 # it.
 #
-# ## Going further (optional): the same script as a batch job
-# This part takes about 4 more minutes, and the jobs run in the meantime. A process can load only
-# one build of Horovod, so each library gets its own job. The batch script is the same for all of
-# them:
+# ## Going further (optional): the same script as a batch job (4 minutes)
+# A process can load only one build of Horovod, so each library gets its own job, which runs while
+# you read on. The batch script is the same for all of them:
 #
 #     make submit LAB=46 NODES=2 HOROVOD=host
 #     make submit LAB=46 NODES=2 HOROVOD=mpi       # the site's CUDA-aware MPI, as MVAPICH2-GDR
@@ -762,6 +783,7 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # `MVP_ENABLE_GPU=1` instead.)
 #
 # If you have no cluster, `make tabletop BANDWIDTH=1gbit` creates one of two nodes on this machine.
+#
 # The next cell shows what your most recent job measured, or the kit's reference if you have none.
 # The column *share* is the share of communication in a step, and *carried_by* is the library
 # according to the timeline.
@@ -777,13 +799,16 @@ print(
 # %% [markdown]
 # **Explain.** The kit's reference is from a tabletop with 1 Gb/s, over which 4.3 MB take at least
 # 34 ms. No library can change that. To find the time that communication added to a step, multiply
-# the share by the time of the step. With Gloo, for example, 64 images at 432 images per second take
-# 148 ms, of which 38 % are 56 ms. With MPICH it is 106 ms.
+# the share by the time of the step, as here for weak scaling with 64 images:
 #
-# The time beyond these 34 ms is not necessarily the library's own time, because the two nodes of a
+# | library | images per second | step | share | added to the step |
+# |---|---|---|---|---|
+# | Gloo | 432 | 148 ms | 38 % | 56 ms |
+# | MPICH | 345 | 186 ms | 57 % | 106 ms |
+#
+# The time beyond the 34 ms is not necessarily the library's own time, because the two nodes of a
 # tabletop share one machine's cores. And a part of the 34 ms can be hidden, as in section 5. So
-# measure on a real cluster before you choose between
-# libraries there.
+# measure on a real cluster before you choose between libraries there.
 #
 # With Gloo and MVAPICH2 the share is larger in strong scaling, as section 4 explains, but not with
 # MPICH (57 % weak, 55 % strong). The likely reason is that the ranks of a tabletop also wait for

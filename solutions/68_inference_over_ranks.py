@@ -2,23 +2,23 @@
 # # 68 Inference over ranks
 #
 # A network is trained once and then used for months, so most of the devices of a large service do
-# *inference*. A language model produces a text token by token, every token waits for the one before
-# it, and each step reads all weights from memory to do very little arithmetic. When it generates
-# text for one user, a GPU may reach less than a hundredth of its peak, and more GPUs do not shorten
-# a step unless they divide its weights.
+# *inference*. A language model produces a text token by token. Every token waits for the one before
+# it, and each step reads all weights from memory to do very little arithmetic.
+#
+# When the model generates text for one user, a GPU may therefore reach less than a hundredth of its
+# peak performance. More GPUs do not shorten a step unless they divide the weights.
 #
 # In this lab we generate text with the GPT (generative pre-trained transformer) from lab 64, on one
-# device and across ranks. We write the cache that avoids computing everything again, count what a
-# step costs, partition the model over ranks, and decide how several devices share their requests.
-# Four optional last parts (about 37 minutes more) compare replicas with tensor parallelism on eight
-# GPUs (5 minutes), batch the requests of many users (20), give prefill a pool of its own (8), and
-# classify images on replicas (4).
+# device and across ranks. We write the *KV cache*, which avoids computing everything again, and
+# count what a step costs in both phases of a request: *prefill* reads the prompt, and *decode*
+# produces the text. Then we partition the model over ranks, and decide how several devices share
+# their requests. Four optional parts (about 37 minutes more) follow the recap.
 #
 # **After this lab you can** (1) write attention with a KV cache and show that it chooses the same
 # tokens, (2) compute the arithmetic intensity of prefill and decode, (3) place the two allreduces
-# of a tensor-parallel layer, (4) decide between replicas and tensor parallelism for given devices,
-# and (5, optional) write a scheduler for continuous batching and say what a separate pool of
-# devices for prefill changes.
+# of a tensor-parallel layer, (4) decide between replicas of a model and tensor parallelism for
+# given devices, and (5, optional) write continuous batching and say what a separate pool of devices
+# for prefill changes.
 #
 # ![A request on a time axis: a prefill computes all positions of the prompt at once and gives the first token, then each step of decode gives one token. The KV cache grows by one position in each step](68_request.svg)
 #
@@ -61,29 +61,36 @@ patience = 20  # seconds after which a check calls a program stuck
 # %% [markdown]
 # ## 1. Prefill, decode and the KV cache
 # A GPT that has read the first *n* tokens of a text returns scores for token *n* + 1. We choose the
-# token with the highest score, append it, and continue with *n* + 1 tokens. A position only depends
-# on earlier ones, so its keys and values in each layer never change, and a server keeps them in the
-# **KV cache** (of keys and values) instead of computing them again. A request then has two phases:
+# token with the highest score, append it, and continue with *n* + 1 tokens.
+#
+# In the attention of each layer, a position compares its *query* with the *keys* of itself and of
+# earlier positions, and takes a weighted mean of their *values* (lab 64). A key or value never
+# changes when later tokens are appended. A server therefore keeps keys and values in the **KV
+# cache** instead of computing them again. A request then has two phases:
 #
 # | phase | processes | produces | the user notices |
 # |---|---|---|---|
 # | **prefill** | all positions of the prompt at once | the cache, and the first token | **time to first token** |
 # | **decode**, one step per token | the newest token only | one more position in the cache, and the next token | **inter-token latency** |
 #
-# Positions only meet in attention, so the rest of a layer does not change. In a prefill the cache
-# is empty, and each position uses itself and earlier positions, which PyTorch calls
-# `is_causal=True`. In a decode step, the single new position uses *all* positions in the cache, so
-# nothing has to be hidden. For example, this call gives the attention of three queries to four keys
-# without hiding anything:
+# Only attention combines positions, so the rest of a layer does not need the cache. Attention
+# differs between the phases:
+#
+# - *Prefill.* The cache is empty, and each position uses itself and earlier positions, which
+#   PyTorch calls `is_causal=True`.
+# - *Decode step.* The single new position uses *all* positions in the cache, so no mask is needed.
+#
+# For example, this call gives the attention of three queries to four keys without a mask:
 #
 #     scaled_dot_product_attention(three_queries, four_keys, four_values)
 #
 # ### Exercise 68.1 · Attention with a cache
-# Write `attend`. It appends the new keys and values to the cache, and returns the attention of the
-# new queries to everything in it. All tensors have the shape
-# (sequences, heads, positions, features), and `torch.cat([a, b], dim=2)` joins two of them along
-# the positions. Either the cache is empty (a prefill), or there is one new position. 3 lines.
-# *(intermediate)*
+# Write `attend`. It appends the new keys and values to `cache["keys"]` and `cache["values"]`, and
+# returns the attention of the new queries to all keys and values in the cache. Either the cache is
+# empty (a prefill), or there is one new position (a decode step).
+#
+# All tensors have the shape (sequences, heads, positions, features), and
+# `torch.cat([a, b], dim=2)` joins two of them along the positions. 3 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: append</summary>
 #
@@ -118,21 +125,26 @@ check("68.1", attend)
 
 # %% [markdown]
 # ### Predict
-# A prompt has 40 tokens and we generate 40. A program that starts again for each token computes 40
-# positions for the first token, 41 for the second, and so on. One with a cache computes 40 for the
-# first token and one for each of the other 39. How many times as many positions does the first
-# program compute? And how many times as long does it take, for a GPT with 75 MB of weights?
+# A prompt has 40 tokens, and we generate 40 more in two ways:
+#
+# - *Without a cache*, 40 positions are computed for the first token, 41 for the second, and so on.
+# - *With a cache*, 40 are computed for the first token, and one for each of the other 39.
+#
+# How many times as many positions are computed without a cache? And how many times as long does
+# this take, for a GPT with 75 MB of weights?
 
 # %%
 predict("68.1", positions=..., time=...)
 
 # %% [markdown]
 # ### Measure
-# The next cell trains a small GPT on Python's own source, where a token is a character, and lets it
-# continue a text in both ways. (Its weights are in float64, so that rounding does not decide
-# between two tokens.) The cell after it compares the times of both ways for a larger GPT with 75 MB
-# of random weights, more than fits into most processor caches. This takes about 25 s on two idle
-# cores, and up to three times as long on busy ones.
+# The next cell compares the tokens. It trains a small GPT on Python's own source, where a token is
+# a character, and lets it continue a text in both ways. (Its weights are in float64, so that
+# rounding does not decide between two tokens.)
+#
+# The cell after it compares the times, for a larger GPT with 75 MB of random weights, more than
+# fits into most processor caches. This takes about 25 s on two idle cores, and up to three times as
+# long on busy ones.
 
 # %%
 corpus = data.corpus(read)
@@ -159,39 +171,40 @@ positions = sum(range(40, 40 + count)) / (40 + count - 1)
 predict.right("68.1", positions=positions, time=ratio.median)
 
 # %% [markdown]
-# **Explain.** Both ways choose the same tokens. Later sections compare with these tokens again.
-# (The model is tiny, so its text resembles Python only from a distance.)
+# **Explain.** Both ways choose the same tokens, with which later sections compare theirs. (The
+# model is tiny, so its text resembles Python only vaguely.)
 #
-# The cache computes 30 times fewer positions, yet it is only a few times faster, because a step
-# with one position still reads all 75 MB of weights. So arithmetic does not limit a step of decode,
-# and the next section counts what does.
+# With the cache, 30 times fewer positions are computed, yet the time is only a few times shorter,
+# because a step with one position still reads all 75 MB of weights. So arithmetic does not limit a
+# step of decode, and the next section counts what does.
 #
 # ## 2. Arithmetic intensity of both phases
-# Whether arithmetic or memory limits a step follows from its **arithmetic intensity** (lab 12), the
-# flops (floating-point operations) divided by the bytes that are read for them.
+# The **arithmetic intensity** of a step (lab 12) is its flops (floating-point operations) divided
+# by the bytes that are read for them. Above the *ridge* of a device, its peak flop/s divided by its
+# memory bandwidth, arithmetic limits the step, and below the ridge memory does.
 #
-# A layer of this GPT has 12 · hidden² weights: 4 hidden² in the attention (queries, keys, values
-# and output) and 8 hidden² in the MLP (multilayer perceptron: two linear layers with an activation
-# function between them). Consider a step in which each of some `sequences` has `new` new tokens,
-# each of which attends to `context` positions:
+# A position is represented by `hidden` numbers. A layer of this GPT has 12 · hidden² weights:
+# 4 hidden² in the attention (queries, keys, values and output) and 8 hidden² in the MLP (multilayer
+# perceptron: two linear layers with an activation function between them).
 #
-# - *Flops with weights.* Each token needs a multiply-add, which counts as two flops, with every
-#   weight.
-# - *Flops of the attention.* For each position that it attends to, a token does 4 · hidden flops in
-#   a layer: 2 · hidden for the product of query and key, and 2 · hidden for the weighted sum of
-#   values. (We count all `context` positions, also in a prefill, whose mask hides half of them.)
-# - *Bytes of the weights.* They are read once, for all tokens of all sequences together.
-# - *Bytes of the cache.* The keys and the values of a position are `hidden` numbers each, in every
-#   layer. Each sequence reads those of its own `context` positions, both in a prefill and in a
-#   decode step.
+# Consider a prefill or a decode step in which each of some `sequences` has `new` new tokens, each
+# of which attends to `context` positions. In each layer we count
 #
-# As an example, the last matrix of the model has hidden · *v* weights for *v* characters. For 8
-# sequences it does 16 · hidden · *v* flops and reads hidden · *v* numbers of `itemsize` bytes, so its
-# intensity is 16 / `itemsize` flops per byte.
+# - *flops with weights:* a multiply-add, which counts as two flops, for each token and weight.
+# - *flops of the attention:* for each token and each position that it attends to, 2 · hidden for
+#   the product of query and key, and 2 · hidden for the weighted sum of values. (All `context`
+#   positions count, also in a prefill, whose mask hides half of them.)
+# - *bytes of the weights:* read once, for all tokens of all sequences together.
+# - *bytes of the cache:* `hidden` numbers for the key and as many for the value of each of the
+#   `context` positions, which every sequence reads from its own cache.
+#
+# As an example, the last matrix of the model has hidden · *v* weights for *v* characters. For one
+# token of each of 8 sequences it does 2 · 8 · hidden · *v* flops and reads hidden · *v* numbers of
+# `itemsize` bytes, so its intensity is 16 / `itemsize` flops per byte.
 #
 # ### Exercise 68.2 · Flops and bytes of a step
-# Count both for the layers of the model, where a number has `itemsize` bytes. 4 to 6 lines.
-# *(intermediate)*
+# Write `step_cost`, which returns the flops and the bytes of a step through all `layers`, without
+# the last matrix. A number has `itemsize` bytes. 4 to 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the parts</summary>
 #
@@ -223,9 +236,13 @@ check("68.2", step_cost)
 # %% [markdown]
 # ### Predict
 # A model with 32 layers and hidden size 4,096 uses 2-byte numbers. What is the intensity, in flops
-# per byte, of a prefill of 512 tokens, of a decode step with 512 positions in the cache for one
-# sequence, and of a decode step for 64 sequences? (Begin with the weights alone. Is the cache small
-# beside them?)
+# per byte, of these steps?
+#
+# - `prefill`: a prompt of 512 tokens.
+# - `decode`: a decode step for one sequence, with 512 positions in the cache.
+# - `decode_64`: a decode step for 64 such sequences.
+#
+# (Begin with the weights alone. Is the cache small compared with them?)
 
 # %%
 predict("68.2", prefill=..., decode=..., decode_64=...)
@@ -239,19 +256,20 @@ predict.right("68.2", **{name: flops / moved for name, (flops, moved) in costs.i
 # **Explain.** An H100 does 989 Tflop/s in BF16, a floating-point format of 16 bits, and reads 3.35
 # TB/s (NVIDIA's data sheet), so its ridge is at 295 flops per byte.
 #
-# - *The prefill* uses each weight for 512 tokens. It is right of the ridge, so arithmetic limits
-#   it.
+# - *The prefill* uses each weight for 512 tokens. It is above the ridge, so arithmetic limits it.
 # - *Decode of one sequence* does one flop per byte, and reaches 1/295 of the peak at best.
-# - *Decode of 64 sequences* uses each weight 64 times, but the caches have more bytes than the
-#   weights, and each sequence reads its own. The intensity is 28, and by the same formula it stays
-#   below 49 for any number of sequences. With such contexts, decode is therefore always
-#   memory-bound, and many newer models share keys and values between heads for this reason.
+# - *Decode of 64 sequences* uses each weight 64 times, but each sequence reads its own cache, and
+#   the caches have more bytes than the weights. The intensity is only 28.
+#
+# By the same formula, the intensity of decode stays below 49 for any number of sequences. With such
+# contexts, decode is therefore always memory-bound, and many newer models share keys and values
+# between heads for this reason.
 #
 # ### Measure
-# We measure the two roofs of this device, peak flop/s and memory bandwidth, and time a prefill and
-# steps of decode for 1 to 32 sequences with the large GPT. *Least ms* is the time that the roofs
-# allow, and *ms* the measured one. In the plot, the number beside a point counts its sequences.
-# This takes about 15 s.
+# The next cell measures the two roofs of this device, peak flop/s and memory bandwidth, and times a
+# prefill and steps of decode for 1 to 32 sequences with the large GPT. This takes about 15 s. In
+# the table, *least ms* is the time that the roofs allow, and *ms* the measured one. In the plot, a
+# number at a point counts its sequences.
 
 # %%
 roofs = lab68.roofs(device)
@@ -276,7 +294,8 @@ lab68.draw_roofline(
 )
 
 # %% [markdown]
-# **Explain.**
+# **Explain.** The plot shows three cases:
+#
 # - *Prefill* uses each weight for 128 tokens and is right of the ridge, so its time is near that of
 #   the arithmetic.
 # - *Decode of one sequence* uses each weight once, at half a flop per byte, and is limited by
@@ -284,17 +303,23 @@ lab68.draw_roofline(
 # - *More sequences* share the same read of the weights, so the points move to the right and upward.
 #   Each sequence adds tokens per second, but the step becomes longer for all of them.
 #
-# In our reference run on two cores, steps of 2 to 32 sequences took 3 to 4 times the least time. A
-# product with few rows reaches less of the memory bandwidth than the copy that gave the roof, and
-# `torch.cat` copies the whole cache in each step, which our count leaves out. One sequence has a
-# fast routine of its own, and took 2.5 times the least time. (On busy cores we saw factors from 1
-# to 6, because the load changed between the roofs and the steps.)
+# In our reference run on two cores, decode took 2.5 times the least time for one sequence, which
+# has a special fast routine. It took 3 to 4 times the least time for 2 to 32 sequences, for two
+# reasons:
+#
+# - A product with few rows reaches less of the memory bandwidth than the copy that gave the roof.
+# - `torch.cat` copies the whole cache in each step, which our count leaves out.
+#
+# (On busy cores we saw factors from 1 to 6, because the load changed between the roofs and the
+# steps.)
 #
 # ## 3. Tensor parallelism for one request
-# A batch does not make a single request faster. If its latency counts, or if the weights do not fit
-# into one device, the layers have to be partitioned. We use the cuts of lab 64: a rank has some
-# heads of the attention, *with their part of the KV cache*, and some columns and rows of the MLP.
-# Each rank then reads only its part of the weights and of the cache. Without a backward pass, only
+# A batch does not make a single request faster. If the latency of a request counts, or if the
+# weights do not fit into one device, the layers have to be partitioned.
+#
+# We use the cuts of lab 64. A rank has some heads of the attention, *with their part of the KV
+# cache*, some columns of the MLP's first matrix, and the same rows of its second one. Each rank
+# then reads only its part of the weights and of the cache. Inference has no backward pass, so only
 # the function g of lab 64 remains, the allreduce that adds up the terms of all ranks:
 
 
@@ -313,10 +338,11 @@ def added(comm, terms):
 #     leaving = middle + part.mlp(part.norm2(middle)) + part.down_bias
 #
 # `norm1` and `norm2` are layer normalizations, which scale the numbers of each position to mean 0
-# and variance 1. What enters is added again (a *residual connection*).
+# and variance 1. Each line also adds its input to the result (a *residual connection*).
 #
 # On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum. All ranks
-# have the complete `entering`, norms and biases, which must be counted only once.
+# have the complete `entering`, norms and biases, which must be counted only once. For example, with
+# terms 3 and 4 on two ranks and a bias of 1, the result is 8. A sum of 3 + 1 and 4 + 1 would be 9.
 #
 # ### Exercise 68.3 · A layer over ranks
 # Write the layer so that every rank returns what one device would return. It takes two allreduces,
@@ -324,8 +350,8 @@ def added(comm, terms):
 #
 # <details><summary>Hint 1: where?</summary>
 #
-# `norm2` is not linear, so it needs the complete `middle`. What must be counted once, `entering`
-# and the biases, is added outside the sum.
+# `norm2` is not linear, so it needs the complete `middle`. `entering` and the biases must be
+# counted once, so they are added outside the sum.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -366,6 +392,11 @@ record.add("tokens", ranks=ranks, same=same, trained_on=over[0].device, allreduc
 predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 # %% [markdown]
+# **Explain.** The small GPT has 2 layers and makes 4 allreduces, each of 64 numbers of 8 bytes. The
+# large one makes 12, each of 512 numbers of 4 bytes, which take little more than the latency α. In
+# the layer as it is written here, no allreduce of a request overlaps with computation, because each
+# part needs the sum before it.
+#
 # Could one allreduce at the end of the layer add up both terms?
 # <details><summary>Answer</summary>
 #
@@ -373,28 +404,27 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 # sum of norms. Models that compute the attention and the MLP from the same input need only one.
 # </details>
 #
-# **Explain.** The small GPT makes 4 allreduces of 64 numbers of 8 bytes. The large one makes 12,
-# each of 512 numbers of 4 bytes, which take little more than the latency α. For one request nothing
-# overlaps in the layer as it is written here, because each part needs the sum before it.
-#
 # ## 4. Replicas or tensor parallelism?
 # The same *p* devices can work in two ways on the same requests:
 #
 # - **Replicas.** Each device has the whole model and serves 1/*p* of the requests. Nothing is sent
 #   between devices, and a step takes as long as one device needs for this share.
 # - **Tensor parallelism.** All devices work on all requests. Each has 1/*p* of the weights, of the
-#   caches and of the arithmetic, so we assume that the computation takes 1/*p* of the step of one
-#   device. Each layer adds two allreduces, of `hidden` numbers for each request.
+#   caches and of the arithmetic, so we assume that the computation takes 1/*p* of the time that one
+#   device needs for all requests. Each layer adds two allreduces, of `hidden` numbers for each
+#   request.
 #
 # Both produce one token per request in a step, so the shorter step means both the lower inter-token
 # latency and the higher throughput.
 #
 # ### Exercise 68.4 · Seconds of both
-# `step(n)` returns the seconds of a step of decode for *n* requests on one device, and
-# `allreduce(nbytes)` those of an allreduce over the devices. Return the seconds of a step with
-# replicas, and with tensor parallelism. For example, 12 requests on 4 replicas are 3 per device.
-# (The number of requests is always a multiple of the number of devices.) 3 or 4 lines.
-# *(intermediate)*
+# Write `seconds_of_both`, which returns the seconds of a step with replicas, and with tensor
+# parallelism. `step(n)` returns the seconds of a step of decode for *n* requests on one device, and
+# `allreduce(nbytes)` those of an allreduce over the devices. (The number of requests is always a
+# multiple of the number of devices.) 3 or 4 lines. *(intermediate)*
+#
+# For example, 12 requests on 4 replicas are 3 per device. If a step takes one device 8 ms for 3
+# requests and 20 ms for 12, and an allreduce takes 0.1 ms, return 0.008 and 0.0062 for 6 layers.
 #
 # <details><summary>Hint 1: replicas</summary>
 #
@@ -424,9 +454,11 @@ check("68.4", seconds_of_both)
 # %% [markdown]
 # ### Predict
 # For 2 requests on 2 devices, how many times as long is a step with tensor parallelism as one with
-# replicas? And for 32 requests? Use the decode times in the table of section 2, and assume that an
-# allreduce takes 10 µs. (Replicas take the time in the row of half the requests. Tensor parallelism
-# takes half the time in the row of all requests, plus 12 allreduces.)
+# replicas? And for 32 requests? Assume that an allreduce takes 10 µs, and use the decode times in
+# the table of section 2:
+#
+# - Replicas take the time in the row of half the requests.
+# - Tensor parallelism takes half the time in the row of all requests, plus 12 allreduces.
 
 # %%
 predict("68.4", few=..., many=...)
@@ -434,9 +466,9 @@ predict("68.4", few=..., many=...)
 # %% [markdown]
 # ### Measure: two ranks
 # Two ranks, each with one core, run both ways in turns. We also measure allreduces on the same
-# ranks and fit α and β to them, so that your function can predict both times from the steps of
-# section 2. *In allreduces* is the share of its steps that rank 0 spends in allreduces, in which it
-# also waits for the other rank. This takes about 20 s.
+# ranks and fit the latency α and the seconds per byte β to them, so that your function can predict
+# both times from the steps of section 2. *In allreduces* is the share of its steps that rank 0
+# spends in allreduces, in which it also waits for the other rank. This takes about 20 s.
 
 # %%
 work = (wide, layers, prompt, both, attend, parallel_layer, 2 * seconds)
@@ -462,22 +494,27 @@ predict.right("68.4", few=few, many=many)
 
 # %% [markdown]
 # **Explain.** In a step, each replica reads all 75 MB of weights, and each tensor rank half of
-# them. On our two cores, the times were
+# them. On our two cores, a step took
 #
-# - for *2 requests*, 7.8 ms with replicas and 7.5 ms with tensor parallelism. Each replica has a
-#   single sequence, whose fast routine cancels the advantage of reading less. Which way was faster
-#   changed from run to run.
-# - for *8 requests*, 12.4 and 9.7 ms. Each replica has four sequences and no fast routine, so
-#   tensor parallelism is ahead.
-# - for *32 requests*, 24.3 and 22.6 ms. Arithmetic and the copies of the caches, of which each
-#   device does half in both ways, are now a larger part of the step.
+# | requests | replicas | tensor parallelism |
+# |---|---|---|
+# | 2 | 7.8 ms | 7.5 ms |
+# | 8 | 12.4 ms | 9.7 ms |
+# | 32 | 24.3 ms | 22.6 ms |
+#
+# - *2 requests.* Each replica has a single sequence, whose fast routine cancels the advantage of
+#   reading less. Which way was faster changed from run to run.
+# - *8 requests.* Each replica has four sequences and no fast routine, so tensor parallelism is
+#   ahead.
+# - *32 requests.* Arithmetic and the copies of the caches, of which each device does half in both
+#   ways, are now a larger part of the step.
 #
 # The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
 # wait for the later one, a straggler (lab 53).
 #
 # Replicas send nothing, so their times should be near the prediction. If one of them is more than
-# 1.5 times as long, other programs were using the cores: run the cell again before you compare both
-# ways.
+# 1.5 times as long, other programs were using the cores, so run the cell again before you compare
+# both ways.
 #
 # ### What you take away
 # - Prefill is like training: many tokens per weight. Decode reads all weights and the cache for one
@@ -485,18 +522,22 @@ predict.right("68.4", few=few, many=many)
 # - With a KV cache, the tokens stay the same. The cache fills the memory and keeps decode
 #   memory-bound for long contexts.
 # - More sequences in a batch give more throughput at a longer step.
-# - Of these two ways, only tensor parallelism divides the work of a single request. The price is
-#   two allreduces per layer, which are not hidden in this form.
+# - Of these two ways, only tensor parallelism divides the work of a single request. It needs two
+#   allreduces per layer, which do not overlap with computation in this form.
 # - Replicas send nothing, but each of them holds all weights, so the model has to fit on one
 #   device.
 #
-# ## Going further (optional): eight GPUs
+# ## Going further (optional): eight GPUs (5 minutes)
 # Your functions also answer the question of section 4 for other hardware. Take a model with 40
-# layers and hidden size 5,120 (25 GB in 16 bits), with 1,000 positions in each cache. We compute
-# the *least* time of a step by the roofline of an H100, for 8 replicas and for two clusters of
-# tensor ranks: eight GPUs in one node, connected by NVLink, and eight nodes with one GPU each,
-# connected by InfiniBand NDR (400 Gbit/s per port). The allreduces run on the virtual cluster, our
-# simulator. For each number of requests, the lowest point wins.
+# layers and hidden size 5,120 (25 GB in 16 bits), with 1,000 positions in each cache. We compare
+#
+# - 8 replicas,
+# - 8 tensor ranks in one node, connected by NVLink,
+# - 8 tensor ranks in eight nodes, connected by InfiniBand NDR (400 Gbit/s per port).
+#
+# The next cell computes the *least* time of a step by the roofline of an H100, and runs the
+# allreduces on the virtual cluster, our simulator. For each number of requests, the lowest point is
+# the fastest way.
 
 
 # %%
@@ -525,13 +566,14 @@ plots.lines(
 )
 
 # %% [markdown]
-# **Explain.** These times are computed, and no real server reaches them: their order counts.
-# - *Replicas* cannot be faster than the 7.5 ms in which a device reads 25 GB.
-# - *Tensor ranks in a node* read an eighth of it, but each of the 80 allreduces takes 53 µs for 8
-#   requests and 98 µs for 512 on our simulator. They are ahead for up to 128 requests, and about
-#   equal at 256.
-# - *Tensor ranks between nodes* need 60 to 268 µs for an allreduce, and are ahead only for up to 16
-#   requests.
+# **Explain.** These times are computed, and no real server reaches them, so only their order
+# counts. Replicas cannot be faster than the 7.5 ms in which a device reads 25 GB. A tensor rank
+# reads an eighth of it, but a step has 80 allreduces, whose times are those of our simulator:
+#
+# | tensor ranks | an allreduce for 8 and for 512 requests | ahead of replicas |
+# |---|---|---|
+# | in a node | 53 and 98 µs | for up to 128 requests, and about equal at 256 |
+# | between nodes | 60 and 268 µs | for up to 16 requests |
 #
 # A faster allreduce would move both limits.
 #
@@ -539,25 +581,33 @@ plots.lines(
 # device. Servers therefore use tensor parallelism inside a node, with as few ranks as the latency
 # (or the memory) requires, and replicas of this group for the rest.
 #
-# ## Going further (optional): continuous batching
+# ## Going further (optional): continuous batching (20 minutes)
 # Batches are useful, but requests do not come together, and do not have the same length. A server
-# has a number of *slots*, which are the places of requests in its batch. Who gets a slot, and when?
-# In **static batching** the server takes the requests that wait, and runs this batch until all of
-# them are finished. A short answer then waits for the longest one, and its slot computes tokens
-# that nobody needs. **Continuous batching** ([Orca, 2022](@yu2022)) decides anew before each step.
+# has a number of *slots*, which are the places of requests in its batch. Its **scheduler** decides
+# which request gets a slot, and when:
 #
-# ![Rows of spans for three slots. With static batching, slots stay empty until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
+# - **Static batching** takes the requests that wait, and runs this batch until all of them are
+#   finished. A short request then waits for the longest one, and its slot computes tokens that are
+#   not needed.
+# - **Continuous batching** ([Orca, 2022](@yu2022)) decides again before each step.
+#
+# ![Rows of spans for three slots. With static batching, slots are wasted until the longest request is finished. With continuous batching the next request takes a slot in the step after it became free](68_batching.svg)
 #
 # *Six requests, A to F, in three slots; D, E and F (dark) wait for a slot. With static batching
-# (top), a slot is idle (hatched) until the whole batch is finished. With continuous batching, slots
-# are idle only when no more requests are waiting.*
+# (top), a slot is wasted (hatched) until the whole batch is finished. With continuous batching,
+# slots are wasted only when no more requests are waiting.*
 #
-# A scheduler is a function that is called before each step. `waiting` is a `deque` of requests, the
-# earliest first, and `running` is the list of requests in the batch. `request.left` is the number
-# of tokens that a request still needs. The server lowers it by one after each step, and a scheduler
-# only reads it. In its first step in the batch, a request gets its prefill and its first token. The
-# function changes `waiting` and `running`, and returns the list of the requests that leave. This is
-# static batching:
+# In this lab, a scheduler is a function that is called before each step, with these arguments:
+#
+# - `waiting`: a `deque` of requests, the earliest first.
+# - `running`: the list of requests in the batch.
+# - `slots`: the number of slots.
+#
+# It changes `waiting` and `running`, and returns the list of the requests that leave.
+#
+# In its first step in the batch, a request gets its prefill and its first token. `request.left` is
+# the number of tokens that a request still needs. The server lowers it by one after each step, and
+# a scheduler only reads it. This is static batching:
 
 
 # %%
@@ -607,9 +657,10 @@ check("68.5", continuous)
 # %% [markdown]
 # ### Predict
 # The next cell prints the lengths of 24 requests. Suppose that all of them wait at the beginning,
-# and that there are 8 slots. How many steps does each scheduler need? (A static batch takes as many
-# steps as its longest request. Continuous batching needs at least the sum of all lengths, divided
-# by the number of slots.)
+# and that there are 8 slots. How many steps does each scheduler need?
+#
+# - A static batch takes as many steps as its longest request.
+# - Continuous batching needs at least the sum of all lengths, divided by the number of slots.
 
 # %%
 lengths = np.random.default_rng(1).integers(2, 40, asked).tolist()
@@ -626,23 +677,24 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With the default of 24 requests and 8 slots, continuous batching needed 76 steps and
-# not the least possible 65. From step 50 on nobody waits any more, and the last long requests leave
-# slots empty.
+# not the least possible 65. From step 50 on no request waits any more, and the last long requests
+# leave slots empty.
 #
 # ### Measure
-# First the control: the small GPT serves requests of different lengths in one batch, and each has
-# to receive the tokens that it would receive alone. The products with weights are done for all
-# requests together, and your `attend` is called for each request with its own cache.
+# The next cell is the control. The small GPT serves requests of different lengths in one batch, and
+# each has to receive the tokens that it would receive alone. The products with weights are done for
+# all requests together, and your `attend` is called for each request with its own cache.
 #
-# Then the large GPT serves requests that arrive at random, with both schedulers and at several
-# arrival rates. A *load* of 1 is the rate at which all slots would be busy in every decode step.
-# The steps are actually computed, and the clock jumps over times without requests.
+# In the cell after it, the large GPT serves requests that arrive at random, with both schedulers
+# and at several arrival rates. A *load* of 1 is the rate at which all slots would be busy in every
+# decode step. The steps are actually computed, and the clock jumps over times without requests.
+# This takes about 30 s.
 #
-# The plot shows tokens per second and the median *time in the server*, from the arrival of a
-# request until it leaves the batch. (With static batching, this is when the whole batch is
-# finished.) The table has a row for each load and scheduler, with the median time to the first
-# token and the time between two tokens, by its median and its 99th percentile: only one in a
-# hundred is longer. This takes about 30 s.
+# - The table has a row for each load and scheduler, with the median time to the first token, the
+#   median time between two tokens, and its 99th percentile (one time in a hundred is longer).
+# - The plot shows tokens per second and the median *time in the server*, from the arrival of a
+#   request until it leaves the batch. (With static batching, this is when the whole batch is
+#   finished.)
 
 # %%
 together = lab68.requests(small, lengths, 16, 100.0, "cpu")
@@ -674,35 +726,37 @@ print(pandas.DataFrame(rows).T.to_string(float_format="{:.3g}".format))
 lab68.draw_service(curves, loads, title="A server with two schedulers; beside each point, its load")
 
 # %% [markdown]
-# **Explain.** *Latency.* With static batching a request that arrives just after a batch has begun
-# waits for its end, even at a low load. With continuous batching, if a slot is free, it gets its
-# first token after at most one step, its own prefill and those of others that were admitted with
-# it.
+# **Explain.** *Latency.* With static batching, a request that arrives just after a batch has begun
+# waits for the end of this batch, even at a low load. With continuous batching, if a slot is free,
+# the request gets its first token after at most one step, its own prefill and the prefills of
+# requests that were admitted with it.
 #
 # *Throughput.* At a high load continuous batching also reaches more tokens per second, because no
-# slot computes for finished requests. In the plot it should be the better curve: lower latency at
-# each throughput. Each point is one run, so ignore differences of ten percent, and run the cell
-# again if the machine was busy and the curves cross.
+# slot computes for finished requests. In the plot, its curve should have the lower latency at each
+# throughput. Each point is one run, so ignore differences of ten percent, and run the cell again if
+# the machine was busy and the curves cross.
 #
-# *Time between tokens.* It is usually that of a step of decode. But whenever a request is admitted,
-# its prefill comes first, and all others wait, as the last column shows. In static batching only
-# the batch that begins is affected: its first request waits for the prefills of all others before
-# its second token.
+# *Time between tokens.* It is usually the time of a step of decode. But whenever a request is
+# admitted, its prefill comes first, and all other requests wait, as the last column shows. With
+# static batching, only the batch that begins is affected, because its first request waits for the
+# prefills of all others before its second token.
 #
-# Two remedies are in use: to divide a prefill into chunks that share a step with decode
-# ([Sarathi-Serve, 2024](@agrawal2024)), and a separate pool of devices, which comes next.
+# Two remedies are in use. One divides a prefill into chunks that share a step with decode
+# ([Sarathi-Serve, 2024](@agrawal2024)), and the other is a separate pool of devices for prefill.
 #
-# ## Going further (optional): a separate pool for prefill
+# ## Going further (optional): a separate pool for prefill (8 minutes)
 # Prefill is limited by arithmetic and decode by memory, and they interfere with each other.
 # **Disaggregated serving** ([DistServe, 2024](@zhong2024), [Splitwise, 2024](@patel2024)) gives
-# each phase devices of its own. One pool does the prefills, and sends the KV cache of a request to
-# a device of the other pool, which decodes. No decode step is interrupted any more, but the message
-# takes time. Is it worth it?
+# each phase a separate *pool* of devices. One pool does the prefills, and sends the KV cache of a
+# request to a device of the other pool, which decodes. No decode step is interrupted any more, but
+# the message takes time. Is it worth it?
 #
-# We compare both on the virtual cluster, with four H100 and the model of the part about eight GPUs,
-# whose cell has to run first. Prompts have 2,000 tokens, answers about 100, and 24 requests arrive
-# per second. The seconds of computation come from your `step_cost` and the roofline, and the caches
-# are messages on the simulated links.
+# We compare one pool with two pools of the same four H100, on the virtual cluster:
+#
+# - *Requests.* Prompts have 2,000 tokens, answers about 100, and 24 requests arrive per second.
+# - *Computation.* The times come from your `step_cost` and the roofline, for the model of the part
+#   about eight GPUs, whose cell has to run first.
+# - *Messages.* The caches are sent over the simulated links.
 #
 # The table shows the time to the first token, the time between two tokens, each by its median and
 # its 99th percentile, and the time between the first and the second token. *2 + 2* means two
@@ -728,11 +782,13 @@ print("milliseconds, computed:")
 print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 
 # %% [markdown]
-# **Explain.** The two pools change three things:
-# - *The gaps between tokens.* In the row *4 for both*, one in a hundred gaps is longer than 68 ms,
-#   more than a prefill, so the user sees the text stop. In the row *2 + 2, NVLink* the 99th
-#   percentile drops to 20 ms, a third more than an ordinary step of 15 ms, and on InfiniBand to 46
-#   ms. The ordinary step took 12 ms before, when four devices decoded and not two.
+# **Explain.** The two pools change four things:
+#
+# - *The longest gaps between tokens.* In the row *4 for both*, one in a hundred gaps is longer than
+#   68 ms, more than a prefill, so the user sees the text stop. In the rows *2 + 2*, the 99th
+#   percentile drops to 20 ms on NVLink, a third more than an ordinary step, and to 46 ms on
+#   InfiniBand.
+# - *An ordinary step.* It takes 15 ms instead of 12, because two devices decode instead of four.
 # - *The first token.* The 99th percentile of its time rises from 68 to 132 ms, because two devices
 #   have to do all prefills, and requests wait for each other.
 # - *The second token.* Its time contains the message of 1.64 GB. NVLink moves it in less than a
@@ -748,9 +804,10 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 # between the pools.
 # </details>
 #
-# So a separate pool removes the pauses between tokens, at the cost of transferring the cache. The
-# calculation uses the roofline as the time of a step, and ignores that memory limits the number of
-# caches. It shows the direction of each effect, not the milliseconds of a production system.
+# So a separate pool removes the pauses between tokens, at the cost of transferring the cache.
+#
+# The calculation uses the roofline as the time of a step, and ignores that memory limits the number
+# of caches. It shows the direction of each effect, not the milliseconds of a production system.
 #
 # ### Two more ideas
 # - **Speculative decoding** ([Leviathan et al., 2023](@leviathan2023)) lets a small model propose
@@ -760,7 +817,7 @@ print(pandas.DataFrame(table).T.map("{:.3g}".format).to_string())
 #   operating system does with pages. A server then does not have to reserve the positions of the
 #   longest possible request for each slot.
 #
-# ## Going further (optional): a classifier needs only replicas
+# ## Going further (optional): a classifier needs only replicas (4 minutes)
 # For the network of lab 10, inference over ranks is simple. Every rank has a replica, rank 0
 # scatters the images, every rank classifies its part, and rank 0 gathers the labels. Nothing is
 # sent in between, because an image does not need any other image. The next cell classifies the same

@@ -439,7 +439,7 @@ ROWS |= {
     "alltoall of a tuple": (lambda c, MPI: c.alltoall((c.rank, "x")), ""),
     "a barrier": (lambda c, MPI: (c.Barrier(), c.barrier(), c.Ibarrier().wait()), ""),
     "send and recv of an object": (lambda c, MPI: swapped(c, {"rank": c.rank, "more": [1, None]}), ""),
-    "send of what cannot be pickled": (lambda c, MPI: c.isend(lambda: 1, other(c)), "pickle"),
+    "send of what cannot be pickled": (lambda c, MPI: c.isend(lambda: 1, other(c)), "local object"),
     # communicators
     "Split": (lambda c, MPI: split(c, MPI, 0, -c.rank), ""),
     "Split in two": (lambda c, MPI: split(c, MPI, c.rank), ""),

@@ -730,7 +730,7 @@ lab46.draw_bounds(there, title="Only the host's steps of VGG-16 lie far outside 
 # **Explain.** Look at the four rows of VGG-16, which have the same bar:
 #
 # - **NCCL over RDMA** is in the left part, with 573 ms. Most of its communication is hidden,
-#   because the NIC moves the bytes while the GPU computes.
+#   probably because the NIC moves the bytes while the GPU computes.
 # - **NCCL over TCP** is near the right end, with 782 ms. Either hardly any communication is hidden,
 #   or TCP does not reach 25 Gb/s. The position in the bar cannot distinguish these two causes.
 # - **The host** is far beyond its bar, with 1.66 s. Something that C leaves out costs time.

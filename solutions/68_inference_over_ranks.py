@@ -304,8 +304,8 @@ lab68.draw_roofline(
 #   Each sequence adds tokens per second, but the step becomes longer for all of them.
 #
 # In our reference run on two cores, decode took 2.5 times the least time for one sequence, which
-# has a special fast routine. It took 3 to 4 times the least time for 2 to 32 sequences, for two
-# reasons:
+# probably has a special fast routine. It took 3 to 4 times the least time for 2 to 32 sequences,
+# for two likely reasons, for which this lab has no control:
 #
 # - A product with few rows reaches less of the memory bandwidth than the copy that gave the roof.
 # - `torch.cat` copies the whole cache in each step, which our count leaves out.
@@ -578,8 +578,8 @@ plots.lines(
 # A faster allreduce would move both limits.
 #
 # For many requests, replicas have the highest throughput, provided that the model fits on one
-# device. Servers therefore use tensor parallelism inside a node, with as few ranks as the latency
-# (or the memory) requires, and replicas of this group for the rest.
+# device. From these results, a server should use tensor parallelism inside a node, with as few ranks
+# as the latency (or the memory) requires, and replicas of this group for the rest.
 #
 # ## Going further (optional): continuous batching (20 minutes)
 # Batches are useful, but requests do not come together, and do not have the same length. A server

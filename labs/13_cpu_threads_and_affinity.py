@@ -4,25 +4,25 @@
 #
 # A node with many cores can train one network in several ways: with a single process that has a
 # thread per core, with one single-threaded process per core, or with something between the two. The
-# arithmetic is the same in all of them, but the speed is not. Two processes may even run on the
-# same cores while other cores are idle, and no message tells you.
+# arithmetic is the same in all of them, but the speed is not. Two processes may even run silently
+# on the same cores while other cores are idle.
 #
 # In this lab we find the fastest way to use the cores of a node for training, and explain why it is
-# the fastest. We partition the cores among the processes, predict with Amdahl's law how much we
-# gain from more threads, and measure the combinations. At the end we bind each process to its own
-# cores, and measure what a wrong binding costs. The processes are the *[ranks](../labs/GLOSSARY.md#rank)* of [lab 20](20_ranks_and_messages.ipynb), which you
-# should do first.
+# the fastest. We partition the cores among the processes, which are the *[ranks](../labs/GLOSSARY.md#rank)* of [lab 20](20_ranks_and_messages.ipynb). Then we
+# predict with Amdahl's law how much we gain from more threads, and measure combinations of
+# processes and threads. At the end we bind each rank to its cores, and measure what a wrong binding
+# costs.
 #
 # **After this lab you can** (1) partition a node's cores among ranks, (2) tell which part of a step
-# does not become faster with more threads, (3) measure processes × threads, and (4) bind a rank
-# with all its threads, and prove it.
+# does not become faster with more threads, (3) measure combinations of processes and threads, and
+# (4) bind a rank with all its threads, and prove it.
 #
 # ![One process with four threads: during the serial part of a step three cores are idle. Four processes: each core has its own part of the serial work, and an allreduce follows](../notebooks/figures/13_splits.svg)
 #
-# *A training step on four cores. Above: in one process with four threads, one core does the serial
-# part alone. Below: four processes divide the serial part as well, if it consists of loops over
-# images, but they have to add up their [gradients](../labs/GLOSSARY.md#gradient) ([allreduce](../labs/GLOSSARY.md#allreduce)). The lengths are chosen, not
-# measured.*
+# *A training step on four cores. The serial part is the work that is not divided among threads.
+# Above, in one process with four threads, one core does this part alone. Below, four processes
+# divide it as well, if it consists of loops over images, but they have to add up their [gradients](../labs/GLOSSARY.md#gradient)
+# ([allreduce](../labs/GLOSSARY.md#allreduce)). The lengths are chosen, not measured.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 50 · Level: intermediate · Before: 10, 20
 
@@ -49,12 +49,14 @@ patience = 120  # seconds after which a run on ranks is given up
 # %% [markdown]
 # ## Which cores may a process use?
 # Each thread may run only on the cores in its **affinity** mask. `os.sched_getaffinity(0)` returns
-# that of the calling thread as a set. These are often not all cores of the node, which
-# `os.cpu_count()` counts.
+# the mask of the calling thread as a set. `os.cpu_count()` counts all cores of the node, and the
+# mask often contains fewer.
 #
-# In this lab, *core* means what Linux counts as a CPU. A physical core with two *hardware threads*
-# (the [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of [lab 00](00_check_environment.ipynb)), which share its arithmetic, counts as two. `lab13.usable()` lists
-# the cores in the mask, but no more of them than a container's quota of CPU time allows.
+# In this lab, a *core* is a CPU as Linux counts them. A physical core with two *hardware threads*
+# (the [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of [lab 00](00_check_environment.ipynb)), which share its arithmetic, counts as two.
+#
+# `lab13.usable()` lists the cores in the mask. In a container with a quota of CPU time, it lists no
+# more of them than the quota allows.
 
 # %%
 print("Usable cores:", lab13.usable())
@@ -62,15 +64,16 @@ print("Usable cores:", lab13.usable())
 
 # %% [markdown]
 # ### Exercise 13.1 · Share the cores
-# The ranks of a node partition its usable `cores`. The number of a rank on its node is its **local
-# rank**, from 0 to `local_size` - 1. Return a rank's part of the cores, as a list. There are at
-# least as many cores as ranks. 4 lines. *(beginner)*
+# Write `cores_of`, which returns a rank's part of the usable `cores` of its node, as a list. The
+# number of a rank on its node is its **local rank**, from 0 to `local_size` - 1. 4 lines.
+# *(beginner)*
 #
 # * The parts do not overlap, every core belongs to one of them, and their sizes differ by at most
 #   one core.
 # * Sort the cores. Rank 0 gets the first ones, rank 1 the next, and so on, because cores with
 #   neighboring numbers often share a cache and a memory.
-# * The numbers of the cores may begin anywhere and may have gaps.
+# * There are at least as many cores as ranks. The numbers of the cores may begin anywhere and may
+#   have gaps.
 #
 # For example, cores 8, 9, 10 and 12 can be partitioned among 3 ranks as [8], [9], [10, 12].
 #
@@ -105,18 +108,25 @@ for rank in range(min(4, len(usable))):
 
 # %% [markdown]
 # ## Why threads are not enough
-# Inside a process, PyTorch divides each large operation among its threads. One thread does
-# everything else while the others wait: the Python code, the launch of each operation, and small
-# loops, such as a ReLU of fewer than 32,768 numbers (PyTorch's default limit).
+# Inside a process, PyTorch divides each large operation among its threads. One thread does all
+# other work while the others wait. This serial work consists of the Python code, the launch of each
+# operation, and small loops, such as a ReLU of fewer than 32,768 numbers (PyTorch's default limit).
 #
-# With t threads a step therefore takes `serial + parallel / t`, which is **Amdahl's law** (1967).
-# For example, a step with 4 ms of serial and 36 ms of parallel work takes 40 ms with one thread and
-# 4 + 36/4 = 13 ms with four. Four threads are thus only 3.1 times as fast as one.
+# Let `serial` be the time of the serial work, and `parallel` the time of the divided operations on
+# one thread. With t threads a step then takes `serial + parallel / t`, which is **Amdahl's law**
+# (1967). For example, with 4 ms of serial and 36 ms of parallel work:
+#
+# | threads | time of a step | speedup |
+# |---|---|---|
+# | 1 | 4 + 36/1 = 40 ms | 1 |
+# | 4 | 4 + 36/4 = 13 ms | 40/13 = 3.1 |
 #
 # We can also compute the two parts from measured times. Plotted over 1/t, the times form a straight
-# line: `parallel` is its slope, and `serial` is its value where 1/t is 0. The function `amdahl`
-# below fits this line (in [lab 50](50_strong_and_weak_scaling.ipynb) you will write such a fit). The cell then prints what the law
-# predicts for three serial shares.
+# line, whose slope is `parallel` and whose value at 1/t = 0 is `serial`. The function `amdahl`
+# below fits this line (in [lab 50](50_strong_and_weak_scaling.ipynb) you will write such a fit).
+#
+# The function `speedup` applies the law. The cell prints what it predicts if half, a tenth or a
+# hundredth of the work is serial.
 
 # %%
 def amdahl(seconds):
@@ -141,12 +151,12 @@ for share in (0.5, 0.1, 0.01):
 # ## Threads × processes
 # The other way to use n cores is **data parallelism**: p processes run, each with n/p threads and
 # 1/p of the batch. All loops over images are then divided among the processes, including the small
-# ones that threads do not divide.
+# loops that threads do not divide.
 #
-# The price is that the ranks have to add up their gradients once in each step. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing
-# Interface) does this with `comm.Allreduce(own, total)`, which leaves the sum of all ranks' `own`
-# in `total`, on every rank ([lab 21](21_collectives.ipynb)). Both are NumPy arrays of the same shape. The next cell
-# contains this allreduce for all gradients of a network.
+# In return, the ranks have to add up their gradients once in each step. [MPI](../labs/GLOSSARY.md#MPI) (Message Passing
+# Interface) does this with `comm.Allreduce(own, total)`, where `own` and `total` are NumPy arrays
+# of the same shape. It writes the sum of all ranks' `own` into `total`, on every rank ([lab 21](21_collectives.ipynb)). The
+# function `add_up` in the next cell does this for all gradients of a network.
 
 # %%
 def add_up(comm, net):
@@ -161,19 +171,23 @@ def add_up(comm, net):
 
 # %% [markdown]
 # ### Exercise 13.2 · The same step on several ranks
-# Write a step that leaves in `.grad` the gradient of the mean [loss](../labs/GLOSSARY.md#loss) over the *whole* batch, on every
-# rank. The weights do not change. 3 lines. *(intermediate)*
+# Write `step`, which leaves in `.grad` the gradient of the mean [loss](../labs/GLOSSARY.md#loss) over the *whole* batch, on
+# every rank. It does not change the weights. 3 lines. *(intermediate)*
 #
 # * `.grad` still contains the gradient of the previous step (`None` before the first one), and
 #   `net.zero_grad()` clears it.
-# * The parts of a batch may have different sizes, so the mean of the ranks' means would be wrong.
-#   Each rank, which has at least one image, therefore takes the *sum* of the losses of its images
-#   (`reduction="sum"`) and divides it by `batch`, the number of images of all ranks.
+# * Each rank has at least one image, but the parts of a batch may have different sizes, so the mean
+#   of the ranks' means would be wrong. Each rank therefore takes the *sum* of the losses of its
+#   images (`reduction="sum"`) and divides it by `batch`, the number of images of all ranks.
 # * The sum of the ranks' gradients is then the right result, and `add_up(comm, net)` computes it.
 #
-# For example, let two ranks have the losses 1, 2, 3 and 6, where the first three belong to rank 0.
-# The mean over the batch is 12 / 4 = 3. The ranks compute 6 / 4 = 1.5 and 6 / 4 = 1.5, whose sum is
-# 3, while the mean of their means 2 and 6 would be 4.
+# For example, let a batch of four images on two ranks have the losses 1, 2, 3 and 6:
+#
+# | | rank 0 | rank 1 | both ranks |
+# |---|---|---|---|
+# | losses | 1, 2, 3 | 6 | mean: 12/4 = 3 |
+# | sum divided by `batch` | 6/4 = 1.5 | 6/4 = 1.5 | sum: 3 (right) |
+# | mean of the rank | 6/3 = 2 | 6/1 = 6 | mean of the means: 4 (wrong) |
 #
 # <details><summary>Hint 1: this rank's loss</summary>
 #
@@ -209,12 +223,13 @@ check("13.2", step)
 # | 1 × 1, 1 × 2, 1 × 4 | one process with more and more threads, for Amdahl's law |
 # | 4 × 2 | the control: twice as many threads as cores |
 #
-# A thread without work can wait in two ways. If it waits *actively*, it keeps checking for work and
-# occupies its core. If it waits *passively*, it sleeps, leaves the core to others, and must be
-# woken up. We measure all combinations with both (`policy`).
+# A thread without work can wait in two ways. We measure all combinations with both (`policy`):
 #
-# The environment variable `OMP_WAIT_POLICY` selects how threads wait. The library OpenMP, to which
-# PyTorch's threads belong, reads it when a process starts. `launch.run` sets the variable here,
+# - If the thread waits *actively*, it keeps checking for work and occupies its core.
+# - If it waits *passively*, it sleeps, leaves the core to others, and must be woken up.
+#
+# The environment variable `OMP_WAIT_POLICY` selects how threads wait. OpenMP, the library that
+# provides PyTorch's threads, reads it when a process starts. `launch.run` sets the variable here,
 # while under a [launcher](../labs/GLOSSARY.md#launcher) such as `srun` you set it yourself.
 #
 # The result, `grids[policy][processes, threads]`, is the time of the whole step and that of its
@@ -234,8 +249,8 @@ for policy in policies:
     print(f"threads that wait {policy}: done")
 
 # %% [markdown]
-# For one process alone, the next cell prints the time of a step by threads and the two parts
-# according to `amdahl`. The last line has the numbers p and n for your prediction.
+# For one process alone, the next cell prints the time of a step for each number of threads, and the
+# two parts according to `amdahl`. The last line gives p and n for your prediction.
 
 # %%
 last_policy = list(grids)[-1]  # the predictions are about this way of waiting
@@ -258,26 +273,26 @@ print(f"p = {most} processes with {cores // most} threads each, on n = {cores} c
 # ### Predict
 # How many times the training [throughput](../labs/GLOSSARY.md#throughput) of one process, in images per second, do p processes reach
 # on the same n cores? Take serial, parallel, p and n from the last output, whose first lines say
-# how the threads waited.
+# how the threads waited. Use 0 for a part that is printed as negative.
 #
-# - One process takes `serial + parallel / n`, by Amdahl's law.
-# - For p processes, suppose that they divide the serial work as well. They then take
-#   `serial / p + parallel / n`.
+# | | time of a step | for example, with 4 and 36 ms, p = n = 4 |
+# |---|---|---|
+# | one process, by Amdahl's law | `serial + parallel / n` | 4 + 36/4 = 13 ms |
+# | p processes, if they divide the serial work as well | `serial / p + parallel / n` | 4/4 + 36/4 = 10 ms |
+# | **answer** | the first time divided by the second | 13/10 = 1.3 |
 #
-# The answer is the first time divided by the second. For example, with 4 ms of serial and 36 ms of
-# parallel work on four cores, one process takes 4 + 36/4 = 13 ms, and four processes take
-# 4/4 + 36/4 = 10 ms, so the answer is 1.3. Use 0 for a part that is printed as negative.
-#
-# This is optimistic, because it leaves out the allreduce, and because each process really runs all
-# of the Python code.
+# The estimate is optimistic, because it leaves out the allreduce, and because each process really
+# runs all of the Python code.
 
 # %%
 predict("13.2", ranks_over_threads=...)
 
 # %% [markdown]
 # The next cell prints and plots all measured steps. In the plots each row is a combination, each
-# dot is one step, and the dark bar is the median. The time of an allreduce is that of the call
-# alone, when all ranks begin it together.
+# dot is one step, and the dark bar is the median.
+#
+# The printed time of an allreduce is that of the call alone, when all ranks begin it together.
+# Lines that say "do not quote" were disturbed, mostly by other programs on the cores.
 
 # %%
 for policy, grid in grids.items():
@@ -310,11 +325,11 @@ predict.compare("13.2", ranks_over_threads=gains[last_policy])
 
 # %% [markdown]
 # Look at the control, which has twice as many threads as cores, in the plots above. With active
-# waiting it is usually slower than the splits, because a waiting thread keeps the core from one
-# that has work.
+# waiting it is usually slower than the splits, because a waiting thread keeps its core from a
+# thread that has work.
 #
-# The next plot shows Amdahl's law for one process as a curve, and the ranks as a single point at
-# your number of cores. Is this point above or below the curve?
+# The next plot shows one process, measured and according to Amdahl's law, as curves, and the ranks
+# as a single point at your number of cores. Is this point above or below the curve of Amdahl's law?
 
 # %%
 # Amdahl's law through the steps of one process, and the ranks beside it.
@@ -343,49 +358,57 @@ else:
 #
 # * **The point of the ranks is above the curve.** The ranks also divide the serial loops over
 #   images, and in each operation fewer threads wait for each other.
-# * **The point is on the curve or below it.** One process then loses little. This happens mostly
-#   with active waiting, for which the gain is printed above the plot. The ranks pay for the
-#   allreduce, and each of them runs all of the Python code.
+# * **The point is on the curve or below it.** One process then loses little by using many threads,
+#   while the ranks pay for the allreduce, and each of them runs all of the Python code. This
+#   happens mostly with active waiting.
 #
 # Three notes on your result:
 #
-# * A gain that remains with active waiting is not caused by the time that waking up takes.
+# * The gain with active waiting is printed above the plot. If a gain remains there, it is not
+#   caused by the time that waking up takes.
 # * With two cores the law is not tested, because a line fits any two points.
-# * Lines that say "do not quote" were disturbed, mostly by other programs on the cores. A negative
-#   serial part, or one process that is faster than "ideal", mostly has the same cause.
+# * A negative serial part, or one process that is faster than "ideal", is mostly caused by other
+#   programs on the cores.
 #
 # When is one process with many threads likely to be the better choice?
 # <details><summary>Answer</summary>
 #
-# It probably is where the gradient is large (VGG-16 has 553 MB per rank in each step), where a
-# rank's part of the batch is too small to be computed efficiently, or where memory is scarce,
-# because every rank has its own copy of the weights.
+# It probably is the better choice where
+#
+# * the gradient is large (VGG-16 has 553 MB per rank in each step),
+# * a rank's part of the batch is too small to be computed efficiently, or
+# * memory is scarce, because every rank has its own copy of the weights.
+#
 # </details>
 #
 # <details><summary>Large machines</summary>
 #
 # ResNet-50 was trained in TensorFlow with MVAPICH2 at 250,000 images/s on 2,048 nodes of Frontera,
-# with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19). Intel-Caffe
-# trained it in 28 minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores (Codreanu et al.,
-# 2017). Its library for the gradients, MLSL, reserves some cores for communication (Sridharan et
-# al., 2018), as does its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose them with
-# `CCL_WORKER_AFFINITY`.
+# with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19).
+#
+# Intel-Caffe trained it in 28 minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores
+# (Codreanu et al., 2017). Intel-Caffe's library for the gradients, MLSL, reserves some cores for
+# communication (Sridharan et al., 2018), as does its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose
+# these cores with `CCL_WORKER_AFFINITY`.
 # </details>
 #
 # ## Keep each rank on its cores
-# So far Linux has decided where each thread runs. A node often has two **sockets**, which hold one
-# processor chip each. A core reads the memory of its own socket faster than that of the other one.
-# A group of cores with its own memory, which is a socket or a part of one, forms a **NUMA node**
-# (non-uniform memory access), and it can pay off to **bind** each rank to cores of one NUMA node.
+# So far Linux has decided where each thread runs. We can also **bind** a rank, which restricts its
+# threads to certain cores. This can pay off because a core reads some of the memory faster:
+#
+# * A node often has two **sockets**, which hold one processor chip each. A core reads the memory of
+#   its own socket faster than that of the other socket.
+# * A group of cores with its own memory, which is a socket or a part of one, forms a **NUMA node**
+#   (non-uniform memory access). A rank can be bound to the cores of one NUMA node.
 #
 # A wrong binding does harm. If two jobs are both bound to cores starting at core 0, their ranks
 # share cores while others are idle.
 #
 # ### Predict
-# As an extreme case we let all ranks run on one single core. Each rank still runs one thread for
-# each core of its part in 13.1. Predict the time of this step divided by the time of an unbound
-# step, which uses all n cores. If a step were only arithmetic, the ratio would be n. Do you expect
-# less or more?
+# As an extreme case of a wrong binding, we let all ranks run on one single core. Each rank still
+# runs one thread for each core of its part in 13.1. Predict the time of a step in this case,
+# divided by the time of an unbound step, which uses all n cores. If a step were only arithmetic,
+# the ratio would be n. Do you expect less or more?
 
 # %%
 predict("13.3", one_core=...)
@@ -393,17 +416,19 @@ predict("13.3", one_core=...)
 
 # %% [markdown]
 # ### Exercise 13.3 · Bind a rank
-# `os.sched_setaffinity(thread, cores)` binds *one thread*, where 0 stands for the calling thread.
-# For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on cores 2 and 3.
-# Threads that are started later inherit the mask of the thread that started them.
+# Write `bind`, which binds every thread of this process to `cores`, and then sets the number of
+# PyTorch's threads to the number of cores. 3 lines. *(beginner)* (macOS does not bind threads on
+# request, and the check says so.)
 #
-# PyTorch, however, keeps its threads. If its pool of threads was created **before** you bind, in a
-# first large operation, these threads keep the old mask. You therefore have to bind before anything
-# else, or bind every thread.
+# * `lab13.threads()` lists the numbers of all threads.
+# * `os.sched_setaffinity(thread, cores)` binds *one thread*, where 0 stands for the calling thread.
+#   For example, `os.sched_setaffinity(0, [2, 3])` lets the calling thread run only on cores 2
+#   and 3.
 #
-# Write `bind`, which binds every thread and then sets the number of PyTorch's threads to the number
-# of cores. `lab13.threads()` lists the numbers of all threads. 3 lines. *(beginner)* (macOS does
-# not bind threads on request, and the check says so.)
+# Threads that are started later inherit the mask of the thread that started them. PyTorch, however,
+# keeps its threads. If its pool of threads was created **before** you bind, in a first large
+# operation, these threads keep the old mask. You therefore have to bind before anything else, or
+# bind every thread.
 #
 # <details><summary>Hint 1: every thread</summary>
 #
@@ -429,13 +454,13 @@ def bind(cores):
 check("13.3", bind)
 
 # %% [markdown]
-# The next cell binds each rank with your `bind` (threads wait as in the last of the measurements
-# above), and then times your step in three ways, which take
-# turns: unbound, each rank bound to its own cores, and all ranks on one core.
+# The next cell binds each rank with your `bind`. For each rank it prints the cores of its part and
+# the cores on which its threads may run, read from their masks. Both have to agree. A rank has more
+# threads than PyTorch uses, because NumPy and MPI start some as well.
 #
-# For each rank it prints the cores of its part and the cores on which its threads may run, read
-# from their masks. Both have to agree. A rank has more threads than PyTorch uses, because NumPy and
-# MPI start some as well.
+# The cell also times your step in three ways, which take turns: unbound, each rank bound to its own
+# cores, and all ranks on one core. The cell after it plots these times. Threads wait as in the last
+# of the measurements above.
 
 # %%
 bound = launch.run(lab13.ways, cores_of, bind, step, **options)
@@ -459,33 +484,39 @@ predict.compare("13.3", one_core=times["all ranks on one core"].median / times["
 
 # %% [markdown]
 # **Explain.** On one core the ranks take turns, so a step of pure arithmetic would take n times as
-# long. Two things change this:
+# long. Your ratio may differ from n for two reasons:
 #
-# - The ratio is *smaller* than n if the n cores together were less than n times as fast as one.
-#   Possible reasons are two "cores" that are hardware threads of one physical core, a memory that
-#   all cores share, other programs, and, where a rank has several threads, those that waited during
+# - It is *smaller* than n if the n cores together were less than n times as fast as one. For
+#   example, two "cores" may be hardware threads of one physical core, all cores may share a memory,
+#   or other programs may run. Where a rank has several threads, some of them may have waited during
 #   the serial part.
-# - The ratio is *larger* than n if a rank that has finished waits actively in MPI and keeps the
-#   core from one that is still computing.
+# - It is *larger* than n if a rank that has finished waits actively in MPI and keeps the core from
+#   a rank that is still computing.
 #
-# *Bound* gains little over *unbound* on a quiet machine with one NUMA node, because Linux
-# distributes the threads well by itself. If other programs run, binding may even cost time, because
-# a bound thread cannot move to a free core. Binding pays off with several NUMA nodes, where it
-# keeps a thread near its memory.
+# How much *bound* gains over *unbound* depends on the machine:
+#
+# - On a quiet machine with one NUMA node it gains little, because Linux distributes the threads
+#   well by itself.
+# - If other programs run, binding may even cost time, because a bound thread cannot move to a free
+#   core.
+# - Binding pays off with several NUMA nodes, where it keeps a thread near its memory.
 #
 # <details><summary>On a cluster</summary>
 #
-# **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you.
-# `--cpus-per-task=14` gives each rank 14 CPUs (cores or hardware threads, as the site decides), and
-# [`srun --cpu-bind=cores`](https://slurm.schedmd.com/srun.html) binds the rank to them. Without `--cpus-per-task` a rank
-# often gets only one core, which all of its threads share. This depends on the site and on the job,
-# so print the masks with `--cpu-bind=verbose,cores`.
+# **Slurm**, which starts jobs on the nodes of a cluster, does the binding for you:
 #
-# Since Slurm 22.05 `srun` needs its own `--cpus-per-task`, or the environment variable
-# `SRUN_CPUS_PER_TASK`.
+# | option of `srun` | effect |
+# |---|---|
+# | `--cpus-per-task=14` | each rank gets 14 CPUs (cores or hardware threads, as the site decides) |
+# | [`--cpu-bind=cores`](https://slurm.schedmd.com/srun.html) | the rank is bound to them |
+# | `--cpu-bind=verbose,cores` | the masks are printed as well |
 #
-# To bind the single threads of a pool, set `OMP_PLACES=cores` and `OMP_PROC_BIND=close`. Without
-# Slurm, `numactl` binds a process to a NUMA node.
+# Without `--cpus-per-task` a rank often gets only one core, which all of its threads share. This
+# depends on the site and on the job, so print the masks. Since Slurm 22.05 `srun` needs the option
+# even if the job has it, or the environment variable `SRUN_CPUS_PER_TASK`.
+#
+# To bind the individual threads of a pool, set `OMP_PLACES=cores` and `OMP_PROC_BIND=close`.
+# Without Slurm, `numactl` binds a process to a NUMA node.
 # </details>
 #
 # ### What you take away

@@ -1,19 +1,20 @@
 # %% [markdown]
 # # 34 Large batch
 #
-# If every GPU keeps its share of the batch, more GPUs mean more images in each step and therefore
-# fewer steps in each epoch. An epoch becomes faster, but the network gets fewer updates, and above
-# some batch size it no longer reaches the accuracy of a small batch. Processing images 40 times as
-# fast is of little use if training needs many more epochs, or never gets there.
+# If every GPU always processes the same number of images per step, more GPUs mean a larger batch
+# and therefore fewer steps in each epoch. An epoch becomes faster, but the network gets fewer
+# updates, and above some batch size it no longer reaches the accuracy of a small batch. Processing
+# images 40 times as fast is of little use if training needs many more epochs, or never reaches that
+# accuracy.
 #
-# In this lab we implement the usual remedies for large batches, namely linear scaling of the
-# learning rate, warm-up, and optimizers with a learning rate for each layer, and increase the batch
-# until the accuracy breaks. Every remedy is compared with a control. At the end we measure how much
-# sooner more GPUs reach a given accuracy, which is less than the gain per epoch.
+# In this lab we implement the usual remedies for large batches, namely a learning rate that is
+# scaled with the batch, one that is increased gradually at the start (warm-up), and optimizers with
+# a learning rate for each layer. We increase the batch until the accuracy breaks, and compare every
+# remedy with a control. At the end we measure how much sooner more GPUs reach a given accuracy.
 #
 # **After this lab you can** (1) scale a learning rate with the batch and warm it up, (2) write the
-# optimizer LARS, and say what it adds to SGD (stochastic gradient descent), (3) take its step on
-# many ranks, so that the result is the same as on one, and (4) distinguish time to accuracy from
+# optimizer LARS, and say what it adds to SGD (stochastic gradient descent), (3) take a step of LARS
+# on many ranks with the same result as in one process, and (4) distinguish time to accuracy from
 # time per epoch. If you have time, you can also (5) write the optimizer LAMB, and (6) say where
 # Adasum lies between the sum and the mean of gradients.
 #
@@ -53,11 +54,13 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # layers of 64 units, and ten outputs, for a total of 17,290 parameters. Normalization layers are
 # left out, so that a high learning rate does harm.
 #
-# All optimizers in this lab have the same form as the next function, SGD with **momentum**:
+# The next function is SGD with **momentum**. These arguments are the same in all optimizers of this
+# lab:
 #
-# - It changes `weights`, a list of matrices and biases in turn, **in place** (`w -= …`).
-# - `state.m` is a list of arrays of the same shapes, which are zero at first. Each is a sum of past
-#   steps in which older steps count less and less.
+# - `weights` is a list of matrices and biases in turn, which the function changes **in place**
+#   (`w -= …`). The arrays in `gradients` have the same shapes.
+# - `state.m` is a list of arrays of these shapes, too, which are zero at first. Here each is a sum
+#   of past steps in which older steps count less and less.
 # - `decay` (weight decay) moves the values of a matrix toward 0. Biases (`w.ndim == 1`) have no
 #   decay.
 
@@ -84,20 +87,22 @@ def sgd(weights, gradients, state, rate, decay=1e-4, momentum=0.9):
 # A high rate is most harmful at the start of training, when the gradient changes its direction
 # quickly. A **gradual warm-up** therefore increases the rate to its peak during the first epochs.
 #
-# Both start from a base rate that was tuned at a batch of 32.
+# Both remedies start from a base rate that was tuned at a batch of 32.
 #
 # <details><summary>How we tuned the base rates</summary>
 #
-# We tried rates in factors of 2 with three seeds. For each optimizer, the rates over at least a
-# factor of 4 were equally good to within one percentage point. We took the lowest of them, and for
-# LAMB the second lowest. We tuned on the test images, because there are so few images. In your own
-# work, tune on separate validation images.
+# We tried rates in factors of 2 with three seeds. For each optimizer, several neighboring rates
+# were equally good to within one percentage point, the highest of them at least 4 times as high as
+# the lowest. We took the lowest of them, and for LAMB the second lowest.
+#
+# We tuned on the test images, because there are so few images. In your own work, tune on separate
+# validation images.
 # </details>
 #
 # ### Predict
-# All training runs have ten epochs. A batch of 32 classifies about 98 % of the test images
-# correctly. Which is the largest of the batches 32, 64, 128, 192, 256, 512, 768 and 1,536 that
-# loses less than 2 percentage points compared with that result,
+# All training runs have ten epochs. With a batch of 32, they classify about 98 % of the test images
+# correctly. Which of the batches 32, 64, 128, 192, 256, 512, 768 and 1,536 is the largest that
+# loses less than 2 percentage points of this,
 #
 # - if the rate is kept as it is for a batch of 32?
 # - if the rate is scaled linearly?
@@ -110,27 +115,29 @@ predict("34.1", kept_up_to=64, linear_up_to=256)
 
 # %% [markdown]
 # ### Exercise 34.1 · The schedule
-# Write `learning_rate`, which returns the rate of step 0, 1, 2, … An epoch has `images // batch`
-# steps, because images that do not fill a batch are left out. The rate has two phases:
+# Write `learning_rate`, which returns the rate of step 0, 1, 2, … of a training run. 6 lines.
+# *(intermediate)*
 #
 # | when | rate |
 # |---|---|
-# | in the first `warm_up` epochs | increases by equal amounts from `base`, at step 0; one more increase after the last of these steps would give `peak` |
+# | in the first `warm_up` epochs | increases by equal amounts, from `base` at step 0 to `peak` at the first step *after* these epochs |
 # | afterwards | decreases as `peak * (1 + cos(π f)) / 2` |
 #
-# The peak is `base * (batch / base_batch) ** power`. Power 1 is linear scaling, 0.5 scales with the
-# square root, and 0 does not scale. The symbol f is the fraction of the steps after the warm-up
-# that have been completed. It is 0 in the first of these steps and less than 1 in the last.
+# - An epoch has `images // batch` steps, because images that do not fill a batch are left out.
+# - `peak` is `base * (batch / base_batch) ** power`. Power 1 is linear scaling, 0.5 scales with the
+#   square root, and 0 does not scale.
+# - f is the fraction of the steps after the warm-up that have been completed. It is 0 in the first
+#   of these steps and less than 1 in the last.
+# - If `warm_up` is 0, the rate begins at the peak.
 #
 # For example, take ten epochs of 1,536 images with a batch of 128, a base of 0.01 at 32, power 1
-# and two epochs of warm-up. An epoch has 12 steps, and the peak is 0.04:
+# and two epochs of warm-up. An epoch has 1,536/128 = 12 steps, and the peak is 0.01 · 128/32 =
+# 0.04:
 #
 # | step | 0 | 12 | 24 | 72 |
 # |---|---|---|---|---|
 # | phase | warm-up | half of the warm-up | f = 0 | f = 48 / 96 |
 # | rate | 0.01 | 0.025 | 0.04 | 0.02 |
-#
-# If `warm_up` is 0, the rate begins at the peak. 6 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: count in steps</summary>
 #
@@ -164,10 +171,13 @@ check("34.1", learning_rate)
 # %% [markdown]
 # ### Measure: up to which batch does linear scaling work?
 # We compare three choices of the rate: kept, scaled linearly, and scaled linearly with a warm-up.
-# Each batch is trained with five seeds. The plot shows the percentage of test images that are
-# classified *wrongly*, as the median over the seeds with a bar for the interquartile range. (There
-# are 261 test images, so one image is 0.4 %.) The lines below the plot give the lowest and the
-# highest percentage that is *right*. The training runs take about half a minute.
+# Each batch is trained with five seeds, which determine the start weights and the order of the
+# images. All runs together take about half a minute.
+#
+# - The plot shows the percentage of test images that are classified *wrongly*, as the median over
+#   the seeds with a bar for the interquartile range. (There are 261 test images, so one image is
+#   0.4 %.)
+# - The lines below the plot give the lowest and the highest percentage that is *right*.
 
 
 # %%
@@ -193,48 +203,55 @@ predict.compare("34.1", kept_up_to=kept, linear_up_to=linear)
 # %% [markdown]
 # **Explain.** You should see that the kept rate falls behind early. Linear scaling works for one or
 # two more doublings of the batch. Then it breaks, too, and the bars become long because some seeds
-# still learn while others do not. The rule assumes that k small steps have the same direction as
-# one large step, and with a large k this is no longer true.
+# still learn while others do not.
 #
-# The warm-up helps little here, and with a batch of 512 or 768 it even does harm. In our runs this
-# was also so if training with warm-up had two epochs more, so the time at a low rate is not the
-# only reason.
+# Linear scaling assumes that k small steps have the same direction as one large step, and with a
+# large k this is no longer true.
 #
-# The evidence for warm-up comes from longer training. ResNet-50 was trained for 90 epochs, and only
-# with a gradual warm-up was a batch of 8,192 images as good as one of 256 (Goyal and others, 2017).
+# The warm-up helps little here, and with a batch of 512 or 768 it even does harm. In our runs it
+# also did harm when training with warm-up had two more epochs, so the time at a low rate is not the
+# only reason. The evidence for warm-up comes from longer training. ResNet-50 was trained for 90
+# epochs, and only with a gradual warm-up was a batch of 8,192 images as good as a batch of 256
+# (Goyal and others, 2017).
 #
 # ## A rate for each layer
-# Why does a high rate do harm? It may be too high for only one of the layers. The **norm** of a
-# matrix, ‖w‖, is the square root of the sum of its squared values. For each of the five matrices,
-# from input to output, the next cell prints ‖w‖ / ‖g‖, where g is the gradient for all training
-# images. A small ratio means a large gradient compared with the weights.
+# Why does a high rate do harm? It may be too high for only one of the layers. To see this, we
+# compare the gradient of each layer with its weights.
+#
+# The **norm** of a matrix, ‖w‖, is the square root of the sum of its squared values. For each of
+# the five matrices, from input to output, the next cell prints ‖w‖ / ‖g‖, where g is the gradient
+# for all training images. A small ratio means a large gradient compared with the weights.
 
 # %%
 ratios = lab34.norm_ratios(seeds).round(1)
 print("‖w‖ / ‖g‖ of the five matrices at the start, mean of the seeds:", ratios)
 
 # %% [markdown]
-# The ratio of the last layer is the smallest, so compared with its weights its gradient is two to
-# three times as large as those of the other layers. A rate that is safe for the last layer may
-# therefore be too low for the other layers.
+# The ratio of the last layer is the smallest. Compared with the weights, the gradient of this layer
+# is two to three times as large as the gradients of the other layers. A rate that is safe for the
+# last layer may therefore be too low for the other layers.
 #
 # ### Exercise 34.2 · LARS
-# **LARS** (layer-wise adaptive rate scaling, 2017) gives each matrix a *local rate*:
+# Write `lars`. **LARS** (layer-wise adaptive rate scaling, 2017) gives each matrix a *local rate*,
+# and differs from `sgd` only in `step`. 8 lines. *(intermediate)*
 #
-#     local = trust * ‖w‖ / (‖g‖ + decay * ‖w‖)
-#     step  = local * (g + decay * w)
+# | array | `local` | `step` |
+# |---|---|---|
+# | a matrix | `trust * ‖w‖ / (‖g‖ + decay * ‖w‖)` | `local * (g + decay * w)` |
+# | a matrix for which ‖w‖ or ‖g‖ is 0 | 1 | `g + decay * w` |
+# | a bias | 1 | `g` |
 #
-# The length of `step` is then about `trust` times the norm of the matrix, whatever the size of its
-# gradient. As in `sgd`, it is multiplied by the rate and added to the momentum. For example, if ‖w‖
-# = 8, ‖g‖ = 2 and there is no decay, a trust of 0.05 gives a local rate of 0.2, and `step` has the
-# length 0.4, which is 0.05 times 8.
+# The function `np.linalg.norm(w)` computes the norm. As in `sgd`, `step` is multiplied by the rate
+# and added to the momentum. (For matrices, only the product `rate * trust` matters. Our `trust` of
+# 0.05 suits this network, so do not transfer it to another one.)
 #
-# Write `lars`. Biases have a local rate of 1 and no decay. If ‖w‖ or ‖g‖ is 0, the local rate is 1
-# as well, and a matrix keeps its decay. Everything else is as in `sgd`. The function
-# `np.linalg.norm(w)` computes the norm. 8 lines. *(intermediate)*
+# The norm of `step` is about `trust` times the norm of the matrix, whatever the size of the
+# gradient. For example, with a trust of 0.05 and without decay:
 #
-# (For matrices, only the product `rate * trust` matters. Our `trust` of 0.05 suits this network, so
-# do not transfer it to another one.)
+# | ‖w‖ | ‖g‖ | `local` | norm of `step` |
+# |---|---|---|---|
+# | 8 | 2 | 0.05 · 8/2 = 0.2 | 0.2 · 2 = 0.4 |
+# | 8 | 20 | 0.05 · 8/20 = 0.02 | 0.02 · 20 = 0.4 |
 #
 # <details><summary>Hint 1: from sgd to LARS</summary>
 #
@@ -272,12 +289,13 @@ check("34.2", lars)
 # ## Adam, as another baseline
 # LARS adapts the rate to each layer, while **Adam** adapts it to each value. It divides each value
 # of the gradient by the value's typical size. For this it keeps two running means, `state.m` of the
-# gradients and `state.v` of their squares. Both start at 0, so in the first steps they are too
-# small. The two divisions that contain `state.t` correct this. It is the number of the step counted
-# from 1, and the training loop sets it.
+# gradients and `state.v` of their squares.
 #
-# The code is given. It adds the weight decay after the division by the typical size, as the variant
-# AdamW does.
+# The code is given. Two details of it are:
+#
+# - Both means start at 0, so in the first steps they are too small. The two divisions that contain
+#   `state.t` correct this. (The training loop sets `state.t` to the number of the step, from 1.)
+# - The weight decay is added after the division by the typical size, as in the variant AdamW.
 
 
 # %%
@@ -299,16 +317,19 @@ def adam(weights, gradients, state, rate, decay=1e-4):
 
 # %% [markdown]
 # ## Do LARS and Adam work for larger batches?
-# Each optimizer has one base rate, tuned at a batch of 32 as for SGD. For larger batches the rate
-# follows a rule: linear scaling for LARS, the **square root** of k for Adam, and both for SGD. (The
-# square root is a common choice for Adam, and SGD with the same rule is its control.) All have the
-# same warm-up.
+# Each optimizer has one base rate, tuned at a batch of 32 as for SGD, and all have the same
+# warm-up. For a batch k times as large, the rate is multiplied by k or by its **square root**,
+# which is a common choice for Adam. SGD is the control for both rules:
+#
+# | optimizer | rule | at a batch of 768, the rate is multiplied by | control |
+# |---|---|---|---|
+# | LARS | linear | 24 | SGD, linear |
+# | Adam | square root | 4.9 | SGD, square root |
 #
 # ### Predict
-# What percentage of the test images do LARS and Adam classify correctly at a batch of 768, where
-# the linear rule multiplies the rate by 24 and the square root by 4.9? Both answers are guesses.
-# (For reference, the lines below the last plot show the percentage that SGD with linear scaling and
-# warm-up reaches at 768.)
+# What percentage of the test images do LARS and Adam classify correctly at a batch of 768? Both
+# answers are guesses. (For reference, the lines below the last plot show the lowest and the highest
+# percentage that SGD with linear scaling and warm-up reaches at 768.)
 
 # %%
 predict("34.2", lars_at_768=90, adam_at_768=70)
@@ -344,7 +365,7 @@ predict.compare(
 # **Explain.** Compare the curves in pairs, because each claim has its own control.
 #
 # - *LARS, linear* and *SGD, linear, warm-up* use the same rule. Up to 256, you should see no gain
-#   by LARS. At 512 and 768 it has far fewer wrong images, and at 1,536 it breaks, too.
+#   by LARS. At 512 and 768 LARS has far fewer wrong images, and at 1,536 it breaks, too.
 # - *SGD, square root* and *SGD, linear, warm-up* differ only in the rule. At 512, the lower rate
 #   alone gives SGD most of the gain of LARS, and at 768 all of it. A large part of this gain may
 #   therefore be that LARS avoids rates that are too high.
@@ -357,20 +378,22 @@ predict.compare(
 # %% [markdown]
 # ### Exercise 34.3 · LAMB (optional)
 # This exercise takes about 12 minutes more. You can skip it and go to the heading *At full size*,
-# since nothing from there on needs LAMB.
+# since the rest of the lab does not need LAMB.
 #
-# **LAMB** (layer-wise adaptive moments for batch training, 2019) was designed for the language
-# model BERT. It gives each matrix its own rate, as LARS does, but it starts from Adam's step. A
-# matrix moves by
+# Write `lamb`. **LAMB** (layer-wise adaptive moments for batch training, 2019) was designed for the
+# language model BERT. It gives each matrix a rate, as LARS does, but it starts from Adam's step. 8
+# lines. *(intermediate)*
 #
-#     rate * ‖w‖ / ‖step‖ * step
+# Call `adam_step` exactly once for each array, because the call changes `state`. It returns the
+# `step` of the following table, which includes the decay.
 #
-# where `step` is what `adam_step` returns, including decay. A bias moves as in `adam`, and so does
-# a matrix for which one of the two norms is 0. For example, if ‖w‖ = 8 and ‖step‖ = 4, a rate of
-# 0.01 gives the step the factor 0.02, and the matrix moves by 0.08, which is 0.01 times 8.
+# | array | moves by |
+# |---|---|
+# | a matrix | `rate * ‖w‖ / ‖step‖ * step` |
+# | a matrix for which ‖w‖ or ‖step‖ is 0, or a bias | `rate * step`, as in `adam` |
 #
-# Write `lamb`, and call `adam_step` exactly once for each array, because the call changes `state`.
-# 8 lines. *(intermediate)*
+# For example, if ‖w‖ = 8 and ‖step‖ = 4, a rate of 0.01 gives the step the factor 0.01 · 8/4 =
+# 0.02, and the matrix moves by 0.02 · 4 = 0.08, which is 0.01 times 8.
 #
 # <details><summary>Hint 1: from adam to LAMB</summary>
 #
@@ -429,7 +452,7 @@ predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 
 # %% [markdown]
 # ### At full size
-# These are the largest batches for which the papers reported no loss of accuracy:
+# These are the largest batches for which the papers reported no loss of accuracy (1K is 1,024):
 #
 # | network | method | images or sequences in a batch |
 # |---|---|---|
@@ -437,8 +460,8 @@ predict.compare("34.3", lamb_at_768=middle_right("LAMB, square root"))
 # | ResNet-50 | LARS (2017) | 32K |
 # | BERT | LAMB (2019) | 64K, then 32K for longer sequences |
 #
-# A study of 2021 (Nado and others) added the controls. Well-tuned SGD with Nesterov momentum
-# matched LARS on ResNet-50, and well-tuned Adam matched LAMB on BERT.
+# A study of 2021 (Nado and others) added the controls. Well-tuned SGD with Nesterov momentum, a
+# variant of momentum, matched LARS on ResNet-50, and well-tuned Adam matched LAMB on BERT.
 #
 # ## The same step on many ranks
 # LARS divides by the norm of the gradient *of the whole batch*, but each rank has only the gradient
@@ -461,16 +484,20 @@ print(
 # %% [markdown]
 # The gradient of a part contains more noise, so it is usually longer than the mean, as the numbers
 # greater than 1 show. If each rank computed its own local rate, the mean of the steps of all ranks
-# would not be the step for the mean gradient.
+# would not be the step for the mean gradient. For example, let a step divide a gradient by its
+# norm:
 #
-# For example, two ranks have the gradients 3 and −1, whose mean is 1. A step that divides each
-# gradient by its own norm gives 1 and −1, and the mean of these is 0. Dividing the mean gradient by
-# its norm gives 1.
+# | | rank 0 | rank 1 | mean of both |
+# |---|---|---|---|
+# | gradient | 3 | −1 | 1 |
+# | divided by its norm | 1 | −1 | 0 |
+#
+# The mean of the two steps is 0, while the mean gradient, 1, divided by its norm gives 1.
 #
 # ### Exercise 34.4 · Average, then take the norm
 # Write `parallel_step`. Each rank has an equal part of the batch, and all ranks must take the step
-# that one process would take for the whole batch. Decide what must be averaged, and when. 4 lines,
-# one call of MPI (Message Passing Interface). *(intermediate)*
+# that one process would take with `update` for the whole batch. Decide what must be averaged, and
+# when. 4 lines, one call of MPI (Message Passing Interface). *(intermediate)*
 #
 # | | |
 # |---|---|
@@ -511,10 +538,14 @@ check("34.4", parallel_step)
 # We now use one GPU for every 32 images of a batch. A batch of 1,536 images then needs 48 GPUs, and
 # an epoch has 1 step instead of 48. Does training become 48 times as fast?
 #
-# A "GPU" here is a core of this machine, on which we measure the time of a step. The time for the
-# allreduce of the gradients is computed for the links of a virtual cluster, the simulator that
-# comes with these labs. The speed-ups are therefore not those of a real machine. With a faster GPU
-# the allreduce would be a larger part of the step.
+# The time on 48 GPUs has two parts:
+#
+# - The step itself is measured on a core of this machine, which stands for a GPU.
+# - The allreduce of the gradients is computed for the links of a virtual cluster, the simulator
+#   that comes with these labs.
+#
+# The speed-ups are therefore not those of a real machine. With a faster GPU the allreduce would be
+# a larger part of the step.
 
 # %%
 computing = lab34.step_times(updates, images=batches[0])
@@ -525,14 +556,13 @@ print(f"the allreduce of the gradients on {gpus} GPUs: {1e3 * summing:.3f} ms")
 
 # %% [markdown]
 # ### Predict
-# How many times as fast is an *epoch* with 48 GPUs as with one? Compute this from the printed
-# times. On one GPU an epoch has 48 steps and no allreduce, and on 48 GPUs it has one step and one
-# allreduce.
+# Compare both times with those of SGD at the kept rate on one GPU:
 #
-# Compared with SGD at the kept rate on one GPU, how many times as fast does training reach *95 % of
-# the test images*, with as many GPUs as you like and in the best of the ways? For an estimate, look
-# in the plots above for the largest batch with less than 5 % wrong, and count its GPUs. It may need
-# more epochs than a small batch.
+# - How many times as fast is an *epoch* with 48 GPUs? Compute this from the printed times. On one
+#   GPU an epoch has 48 steps and no allreduce, and on 48 GPUs it has one step and one allreduce.
+# - How many times as fast does training reach *95 % of the test images*, with as many GPUs as you
+#   like and in the best of the ways? For an estimate, look in the plots above for the largest batch
+#   with less than 5 % wrong, and count its GPUs. This batch may need more epochs than a small one.
 
 # %%
 predict("34.4", epoch_times_as_fast=40, goal_times_as_fast=10)
@@ -550,10 +580,10 @@ best = max((max(row.values()) for row in goals.values()), default=0)
 predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fast=best)
 
 # %% [markdown]
-# **Explain.** The plot compares the ways with SGD on one GPU, and a curve ends where half of the
-# seeds or more no longer reach the goal. (*SGD, linear* without warm-up is left out, to keep the
-# plot readable.) Each printed line gives for one way how many times as fast it reaches the goal
-# with its best batch, and this gain divided by the number of GPUs.
+# **Explain.** The plot compares the ways with SGD on one GPU. A curve ends where most of the seeds
+# no longer reach the goal. (*SGD, linear* without warm-up is left out, to keep the plot readable.)
+# Each printed line gives for one way how many times as fast it reaches the goal with its best
+# batch, and this gain divided by the number of GPUs.
 #
 # The epoch becomes faster with every GPU. The time to the goal improves far less, and the largest
 # batches never reach the goal. The gain per GPU is well below 1, so each GPU contributes much less
@@ -568,7 +598,7 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # 2018.)
 # </details>
 #
-# There is one important limit. All training runs use a schedule over ten epochs. With the largest
+# One important limit is that all training runs use a schedule over ten epochs. With the largest
 # batches that reach the goal, some runs reach it only when the rate has decreased to a fifth of the
 # peak or less. A schedule designed for each batch might reach the goal sooner, which we have not
 # tested.
@@ -576,16 +606,14 @@ predict.compare("34.4", epoch_times_as_fast=epoch[batches[-1]], goal_times_as_fa
 # ### What you take away
 # - Multiplying the learning rate by k for a batch k times as large works for a few doublings and
 #   then breaks down. A rate that is kept falls behind earlier.
-# - LARS makes the step of each layer, before rate and momentum, a fixed fraction of the norm of its
-#   weights, and LAMB does the same with Adam's step before the rate. Compare them with a control,
+# - LARS makes the step of each layer a fixed fraction of the norm of its weights, before this step
+#   is multiplied by the rate. LAMB does the same with Adam's step. Compare them with a control,
 #   such as Adam or a well-tuned SGD.
 # - Average first, then compute norms. A step on p ranks is then the same as a step of one process.
 # - Images per second are not the goal. Ask for the time to a given accuracy over several seeds, and
 #   for the gain that each GPU contributes.
 #
-# ## Going further (optional): Adasum
-# This part takes about 3 minutes more.
-#
+# ## Going further (optional): Adasum (3 minutes)
 # If two gradients are *orthogonal*, their steps do not disturb each other, and the **sum** uses
 # both of them fully. If two gradients *agree*, their sum is a step twice as long as either gradient
 # suggests, so the **mean** is safer. **Adasum** (2020) gives the sum in the first case, the mean in

@@ -4,8 +4,8 @@
 #
 # A node with many cores can train one network in several ways: with a single process that has a
 # thread per core, with one single-threaded process per core, or with something between the two. The
-# arithmetic is the same in all of them, but the speed is not. Two processes may even run silently
-# on the same cores while other cores are idle.
+# arithmetic is the same in all of them, but the speed is not. Two processes may even run on the
+# same cores while other cores are idle, and no message tells you.
 #
 # In this lab we find the fastest way to use the cores of a node for training, and explain why it is
 # the fastest. We partition the cores among the processes, which are the *[ranks](../labs/GLOSSARY.md#rank)* of [lab 20](20_ranks_and_messages.ipynb). Then we
@@ -386,7 +386,8 @@ else:
 # ResNet-50 was trained in TensorFlow with MVAPICH2 at 250,000 images/s on 2,048 nodes of Frontera,
 # with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19).
 #
-# Intel-Caffe trained it in 28 minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000 cores
+# Intel-Caffe trained the same network in 28 minutes, with an [efficiency](../labs/GLOSSARY.md#efficiency) above 90 % on up to 104,000
+# cores
 # (Codreanu et al., 2017). Intel-Caffe's library for the gradients, MLSL, reserves some cores for
 # communication (Sridharan et al., 2018), as does its successor [oneCCL](https://uxlfoundation.github.io/oneCCL/), where you choose
 # these cores with `CCL_WORKER_AFFINITY`.

@@ -385,10 +385,9 @@ else:
 # with **four processes on each node** of 56 cores (Jain et al., workshop DLS at SC19).
 #
 # Intel-Caffe trained the same network in 28 minutes, with an efficiency above 90 % on up to 104,000
-# cores
-# (Codreanu et al., 2017). Intel-Caffe's library for the gradients, MLSL, reserves some cores for
-# communication (Sridharan et al., 2018), as does its successor [oneCCL](@oneccl), where you choose
-# these cores with `CCL_WORKER_AFFINITY`.
+# cores (Codreanu et al., 2017). Intel-Caffe's library for the gradients, MLSL, reserves some cores
+# for communication (Sridharan et al., 2018), as does its successor [oneCCL](@oneccl), where you
+# choose these cores with `CCL_WORKER_AFFINITY`.
 # </details>
 #
 # ## Keep each rank on its cores

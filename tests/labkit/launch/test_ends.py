@@ -95,14 +95,15 @@ def test_starter_and_supervisor_are_killed_at_once(running, nothing_left, contro
 
 
 FORKING = """
-import os, threading, time
+import os, threading
 from labkit import launch
 from tests.labkit.launch.endless_job import endless
 
 def fork():
-    time.sleep(2)
+    os.read(0, 1)  # when the ranks are up
     if os.fork() == 0:
-        time.sleep(6)
+        os.write(1, b"forked\\n")
+        os.read(0, 1)  # until the test closes it
         os._exit(0)
 
 threading.Thread(target=fork).start()
@@ -112,13 +113,16 @@ launch.run(endless, ranks=2)
 
 @pytest.mark.slow
 def test_a_forked_child_of_the_starter_holds_the_pipe_open(nothing_left):
-    job = subprocess.Popen([sys.executable, "-c", FORKING], stdout=subprocess.DEVNULL)
-    time.sleep(3)
-    job.kill()
-    job.wait()
-    forked = f"{sys.executable} -c"
-    assert until(lambda: all(command.startswith(forked) for command in marked(nothing_left)), 4)
-    assert marked(nothing_left)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
+    with subprocess.Popen([sys.executable, "-c", FORKING], **pipes) as job:
+        assert sorted(job.stdout.readline() for _ in range(2)) == [b"[0] up\n", b"[1] up\n"]
+        job.stdin.write(b"1")
+        assert job.stdout.readline() == b"forked\n"
+        job.kill()
+        job.wait()
+        forked = f"{sys.executable} -c"
+        assert until(lambda: all(command.startswith(forked) for command in marked(nothing_left)))
+        assert marked(nothing_left)
 
 
 def leave_children(ending: str):

@@ -5,18 +5,21 @@
 # Fully Sharded Data Parallel ([FSDP](../labs/GLOSSARY.md#FSDP)) trains networks that do not fit into one GPU, and from the
 # outside it takes three lines ([lab 60](60_ddp_and_fsdp.ipynb)). When it runs out of memory or wastes half of the step on
 # communication, however, you have to know what happens inside: when the parameters of a layer
-# exist, who frees them, and which messages are in flight while the GPU computes.
+# exist, who frees them, and which messages are sent while the GPU computes.
 #
-# In this lab we build FSDP for a stack of layers: the gather before a layer's use, the release
-# after it, the [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter) of the [gradients](../labs/GLOSSARY.md#gradient), and the prefetch. We check its results against one
-# device, and prove the overlap from a trace and the memory from a record of allocations. Two
-# optional last parts (about 13 minutes more) compute the norm of sharded gradients (7 minutes), and
-# compare everything with PyTorch's own `fully_shard` (6).
+# In this lab we build FSDP for a stack of layers, compare its results with one device, prove its
+# overlap of gathers and computation from a trace, and count its memory. For each layer you write
 #
-# **After this lab you can** (1) shard the parameters of a layer, gather them before use and release
-# them after it, (2) reduce gradients into shards, (3) prefetch the next layer, (4) prove overlap
-# and memory with a profiler, and (5, optional) compute a norm over shards and say what FSDP2 does
-# differently.
+# - the *gather* of its parameters from all [ranks](../labs/GLOSSARY.md#rank) before its use, and their *release* after it,
+# - the *[reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)* of its [gradients](../labs/GLOSSARY.md#gradient), which leaves each rank a part of their sum, and
+# - the *prefetch*, which launches the gather of the next layer before this layer computes.
+#
+# Two optional parts (about 13 minutes more) follow the recap.
+#
+# **After this lab you can** (1) shard the parameters of a layer over the ranks, gather them before
+# use and release them after it, (2) reduce gradients into shards, (3) prefetch the next layer, (4)
+# prove overlap and memory with a profiler, and (5, optional) compute a norm over shards and say
+# what PyTorch's FSDP2 does differently.
 #
 # ![A forward pass of three layers on a time axis. Without prefetch, each gather is followed by its layer's computation. With prefetch, the gather of the next layer takes place while a layer computes, and the parameters of two layers are in memory](../notebooks/figures/69_fsdp.svg)
 #
@@ -46,10 +49,11 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. A flat tensor, and an empty storage
-# How can a layer have parameters that exist only while it computes? FSDP puts all parameters of the
-# layer into one **flat tensor**, and each [rank](../labs/GLOSSARY.md#rank) keeps a **shard** of it, which is one of *p*
-# consecutive parts of equal length. A flat tensor whose length *p* does not divide is **padded**
-# with zeros. For example, two ranks keep 5 numbers as 3 and 3, and the last of the six is a zero.
+# How can a layer have parameters that exist only while it computes? FSDP joins all parameters of
+# the layer in one **flat tensor**. Each of *p* ranks keeps a **shard** of it, which is one of *p*
+# consecutive parts of equal length. If *p* does not divide the length, the flat tensor is
+# **padded** with zeros. For example, two ranks keep the numbers 1 to 5 as (1, 2, 3) and (4, 5, 0).
+#
 # (PyTorch's first FSDP works in this way. The `fully_shard` of [lab 60](60_ddp_and_fsdp.ipynb) shards each parameter by
 # itself, and gathers, releases and prefetches in the same way.)
 #
@@ -59,10 +63,14 @@ patience = 60  # seconds after which a check calls a program stuck
 #     work = dist.all_gather_into_tensor(full, shard, async_op=True)      # full: p × len(shard)
 #     work.wait()                                                         # before full is used
 #
-# After the layer is used, deleting the flat tensor would free nothing, because the layer's
-# parameters are views of it, and [autograd](../labs/GLOSSARY.md#autograd) keeps references to them for the [backward pass](../labs/GLOSSARY.md#backward-pass). FSDP
-# therefore empties the *storage*, the object that owns the memory of a tensor and of all its views.
-# Its size can be changed:
+# Between the two calls, the gather is *in flight*.
+#
+# The layer's parameters are *views* of the flat tensor, which means that they use its memory, and
+# [autograd](../labs/GLOSSARY.md#autograd) keeps references to them for the [backward pass](../labs/GLOSSARY.md#backward-pass). If we deleted the flat tensor after the
+# layer's use, these views would still keep the memory.
+#
+# FSDP therefore empties the *storage*, the object that owns the memory of a tensor and of all its
+# views. Its size can be changed:
 
 # %%
 full = torch.arange(6.0)
@@ -76,29 +84,31 @@ print(f"Filled again: {storage.nbytes()} bytes, the view contains {weight.tolist
 
 
 # %% [markdown]
-# The shape survives although the memory is gone, and the view sees the new numbers. `lab69.Unit`
-# prepares a layer in this way. PyTorch calls what is gathered together an *FSDP unit*.
+# The shape survives although the memory is gone, and the view sees the new numbers.
+#
+# `lab69.Unit` prepares a layer in this way. (PyTorch calls parameters that are gathered together an
+# *FSDP unit*. Here each layer is a unit.)
 #
 # | | what it is |
 # |---|---|
 # | `unit.layer` | the layer, whose parameters are views of `unit.full` |
 # | `unit.full` | the flat tensor of all parameters, padded; its storage is empty at first |
-# | `unit.shard` | this rank's shard, a parameter of its own, which the optimizer updates |
+# | `unit.shard` | this rank's shard, the parameter that the optimizer updates |
 # | `unit.work` | the handle of a gather in flight, or `None` |
-# | `unit.gathered` | true if the storage of `unit.full` has memory, also while its gather is in flight; you don't set it |
+# | `unit.gathered` | true if `unit.full` has memory, also while its gather is in flight; you don't set it |
 #
-# [Collectives](../labs/GLOSSARY.md#collective) get `unit.shard.detach()`, because autograd must not record them. `len(unit.full)` and
-# `unit.full.nbytes` are known even while the storage is empty.
+# `len(unit.full)` and `unit.full.nbytes` are known even while the storage is empty.
 #
 # ### Exercise 69.1 · Shard and gather
-# - `shard_of` returns a rank's shard of a flat tensor, in memory of its own, so that the rest can
-#   be freed. `pad(flat, (0, n))` appends *n* zeros. 2 lines.
-# - `launch_gather` gives the storage of `unit.full` its memory, launches the gather into it, and
-#   keeps the handle. It does nothing if `unit.gathered`, which covers a gather in flight. 4 lines.
-# - `wait` waits for the gather, if there is one, with `unit.work.wait()`, and sets `unit.work` to
-#   `None`. 3 lines.
+# Write three functions. *(intermediate)*
 #
-# *(intermediate)*
+# - `shard_of` returns a copy of a rank's shard of a flat tensor, so that the other shards can be
+#   freed. `pad(flat, (0, n))` appends *n* zeros. 2 lines.
+# - `launch_gather` gives the storage of `unit.full` its memory, launches the gather into
+#   `unit.full`, and keeps the handle. It gathers `unit.shard.detach()`, because autograd must not
+#   record a [collective](../labs/GLOSSARY.md#collective). It does nothing if `unit.gathered`. 4 lines.
+# - `wait` waits for a gather in flight, if there is one, with `unit.work.wait()`, and sets
+#   `unit.work` to `None`. 3 lines.
 #
 # <details><summary>Hint 1: padding</summary>
 #
@@ -137,7 +147,7 @@ check("69.1", shard_of, launch_gather, wait)
 # %% [markdown]
 # ## 2. Before and after each layer
 # FSDP registers *hooks*, functions that PyTorch calls at certain moments of a pass. `lab69.Sharded`
-# does the same for a stack of layers, and calls two functions of yours:
+# does the same for a stack of layers, and calls two functions that you write:
 #
 # | moment | call |
 # |---|---|
@@ -146,19 +156,26 @@ check("69.1", shard_of, launch_gather, wait)
 # | the gradient of layer i's output is there, in the backward pass | `before(units, i, -1)` |
 # | all gradients of layer i's parameters are there | `after(units, i, -1)` |
 #
-# The third argument is the direction in which the pass goes through the stack: the layer that
-# follows layer i has the number i + direction.
+# The third argument is the direction of the pass, which uses layer i + direction after layer i. You
+# need it only in section 4.
 #
 # Freeing the parameters between the two passes is called **resharding after forward**. It costs a
-# second gather, here even of the last layer, which in practice is often kept.
+# second gather of each layer. (In practice the last layer is often kept, as the backward pass
+# begins with it. Here it is released, too.)
 #
 # ### Exercise 69.2 · Gather before use, release after it
 # `release` frees the memory of the unit's full parameters. `before` makes sure that the parameters
-# of layer i are there, and `after` releases them. 1 or 2 lines each. *(beginner)*
+# of layer i are there, and `after` releases them. While a layer computes, no other layer's full
+# parameters are in memory. 1 or 2 lines each. *(beginner)*
+#
+# For example, these are the calls for two layers:
+#
+#     forward     before(0)  layer 0 computes  after(0)  before(1)  layer 1 computes  after(1)
+#     backward    before(1)  layer 1 computes  after(1)  before(0)  layer 0 computes  after(0)
 #
 # <details><summary>Hint 1: release</summary>
 #
-# As in the example above: the storage is resized to 0. The tensor `unit.full` remains.
+# As in the example of section 1, the storage is resized to 0. The tensor `unit.full` remains.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -189,11 +206,11 @@ check("69.2", release, before, after)
 
 # %% [markdown]
 # ## 3. Gradients
-# After the backward pass of a layer each rank has the full gradients of its own batch. A rank
-# updates only its shard, so it needs only this part of the average gradients. A *reduce-scatter*
-# adds up the flat tensors of all ranks and leaves one part of the sum on each rank. The average is
-# this sum divided by `dist.get_world_size()`. The full gradients must then be freed, or they would
-# take the memory that we have just saved.
+# After the backward pass of a layer, each rank has the full gradients of its own batch. A rank
+# updates only its shard of the parameters, so it needs only this part of the average gradients.
+#
+# A *reduce-scatter* adds up the flat tensors of all ranks and leaves one part of the sum on each
+# rank. The average is this sum divided by the number of ranks, `dist.get_world_size()`:
 #
 #     work = dist.reduce_scatter_tensor(part, flat, async_op=True)        # part: len(flat) / p
 #     work.wait()                                                         # before part is used
@@ -206,26 +223,27 @@ check("69.2", release, before, after)
 # | after the reduce-scatter | 4, 6 | 8, 10 |
 # | gradient of its shard, the average | 2, 3 | 4, 5 |
 #
-# Your `start(unit)` is called when all gradients of a layer are there. Your `finish(unit, started)`
-# gets what `start` returned, and is called one layer later. For three layers, the order in the
-# backward pass is:
+# Your `start(unit)` is called when all gradients of a layer are there. It launches the
+# reduce-scatter and frees the full gradients, which would otherwise take the memory that we have
+# just saved. Your `finish(unit, started)` gets what `start` returned, and is called one layer
+# later. For three layers, the order in the backward pass is:
 #
-#     layer 2 computes    after(2)             start(2)
-#     layer 1 computes    after(1)  finish(2)  start(1)
-#     layer 0 computes    after(0)  finish(1)  start(0)
-#     the pass ends                 finish(0)
+#     before(2)  layer 2 computes  after(2)             start(2)
+#     before(1)  layer 1 computes  after(1)  finish(2)  start(1)
+#     before(0)  layer 0 computes  after(0)  finish(1)  start(0)
+#     the pass ends                          finish(0)
 #
 # So the collective of layer 2 can complete while layer 1 computes, and the full gradients of at
 # most two layers exist.
 #
 # ### Exercise 69.3 · Reduce-scatter
-# - `start` joins the gradients of `unit.layer.parameters()` in this order, pads them to
-#   `len(unit.full)`, launches one reduce-scatter, and sets the `.grad` of each of these parameters
-#   to `None`. It returns what `finish` needs. 7 lines.
-# - `finish` only waits, and overwrites `unit.shard.grad` with the average over all ranks. (Don't
-#   add to what is there; it may be `None`.) 3 lines.
+# Write both functions. *(intermediate)*
 #
-# *(intermediate)*
+# - `start` joins the gradients of `unit.layer.parameters()` in this order, and pads them to
+#   `len(unit.full)`. It launches one reduce-scatter of the result, sets the `.grad` of each of
+#   these parameters to `None`, and returns what `finish` needs. 7 lines.
+# - `finish` only waits, and overwrites `unit.shard.grad` with the average over all ranks. (Don't
+#   add to the old `unit.shard.grad`, which may be `None`.) 3 lines.
 #
 # <details><summary>Hint 1: start</summary>
 #
@@ -263,20 +281,26 @@ check("69.3", start, finish)
 # <details><summary>Answer</summary>
 #
 # SGD and Adam treat each parameter separately, so the update of a shard needs only the gradients
-# and averages of that shard. An optimizer that uses whole matrices (Muon, Shampoo) or a norm of
-# each layer ([LARS](../labs/GLOSSARY.md#LARS), [lab 34](34_large_batch.ipynb)) would need communication.
+# of that shard and, with Adam, its averages of them. An optimizer that uses whole matrices (Muon,
+# Shampoo) or a norm of each layer ([LARS](../labs/GLOSSARY.md#LARS), [lab 34](34_large_batch.ipynb)) would need communication.
 # </details>
 #
 # ## 4. Prefetch
-# So far, the processor is idle during each gather, and the link is idle while a layer computes. To
-# **prefetch** means to launch the gather of the layer that is used next before the current layer
-# computes, and to wait for it only when it is needed. The bottom half of the figure shows it.
+# So far, the processor is idle during each gather, and no gather uses the link while a layer
+# computes. To **prefetch** means to launch the gather of the layer that is used next before the
+# current layer computes, and to wait for it only when it is needed. The bottom half of the figure
+# shows a forward pass. With three layers, these gathers are in flight:
+#
+# | while this layer computes | in the forward pass | in the backward pass |
+# |---|---|---|
+# | layer 0 | of layer 1 | none |
+# | layer 1 | of layer 2 | of layer 0 |
+# | layer 2 | none | of layer 1 |
 #
 # ### Exercise 69.4 · The next layer's gather
-# `prefetch` replaces `before`: while layer i computes, the gather of the layer that is used next
-# should be in flight, and no other. The layer's own gather is launched first. In the forward pass
-# the next layer is i + 1, and in the backward pass it is i − 1. While the last layer of a pass
-# computes, no gather is in flight. 4 or 5 lines. *(intermediate)*
+# `prefetch` replaces `before`. While layer i computes, its parameters are there, and the gather of
+# the layer that is used next is in flight, but no other. The layer's own gather is launched first.
+# 4 or 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: the ends of the stack</summary>
 #
@@ -306,11 +330,16 @@ check("69.4", prefetch)
 
 # %% [markdown]
 # ## 5. Does it train like one device?
-# The next cell trains the same network with SGD, from the same weights: on one device with the
-# batches of both ranks, on two ranks with [DDP](../labs/GLOSSARY.md#DDP) (distributed data parallel, [lab 60](60_ddp_and_fsdp.ipynb)), and on two ranks
-# with your functions, without and with prefetch. The last row is the control, which adds up
-# gradients without dividing by the number of ranks. The last column contains the largest distance
-# from one device. This takes about 10 s.
+# The next cell trains the same network with SGD, from the same weights, in five ways:
+#
+# | row of the printed table | way of training |
+# |---|---|
+# | *one device* | with the batches of both ranks |
+# | *DDP* | two ranks, distributed data parallel ([lab 60](60_ddp_and_fsdp.ipynb)) |
+# | *yours* and *yours, prefetch* | two ranks, your functions without and with prefetch |
+# | *yours, sums* | the control, which does not divide the sums by the number of ranks |
+#
+# The last column contains the largest distance from one device. This takes about 10 s.
 
 # %%
 def sums(unit, started):
@@ -331,17 +360,21 @@ print(pandas.DataFrame(table).to_string(float_format="{:.6g}".format))
 
 # %% [markdown]
 # **Explain.** You should see that all ways but the control agree to about six digits, because
-# 32-bit numbers are rounded after about seven, and the ways add them up in different orders. We
-# train with SGD because Adam would hide the mistake of the control: it divides each gradient by its
-# own typical size, so sums would hardly change the losses.
+# 32-bit numbers are rounded after about seven, and the ways add them up in different orders.
+#
+# We train with SGD because Adam would hide the mistake of the control. Adam divides each gradient
+# by its typical size, so sums would hardly change the losses.
 #
 # ## 6. Is the communication hidden?
 # ### Predict
-# Your network has 8 layers, and releases each of them after its forward pass. How many gathers and
-# how many reduce-scatters does a rank launch in one step? And how many megabytes (10⁶ bytes) does
-# each of two ranks keep between two steps for its parameters, gradients and Adam's averages, if the
-# network has 3.6 million parameters? (With Adam it is 16 bytes for each parameter, divided by *p*,
-# as in [lab 60](60_ddp_and_fsdp.ipynb). The predictions are kept under the number of exercise 69.4.)
+# Your network has 8 layers and 3.6 million parameters, and releases each layer after its forward
+# pass. It trains with Adam on two ranks.
+#
+# - `gathers` and `reduce_scatters`: how many of each does a rank launch in one step?
+# - `megabytes` (10⁶ bytes): how much does a rank keep between two steps for its parameters,
+#   gradients and Adam's averages? ([Lab 60](60_ddp_and_fsdp.ipynb) counts 16 bytes for each parameter, divided by *p*.)
+#
+# The predictions are kept under the number of exercise 69.4.
 
 # %%
 predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
@@ -349,18 +382,16 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 # %% [markdown]
 # ### Measure: a trace
 # PyTorch's profiler records what this rank computes and its collectives in each step. ([Lab 12](12_find_the_bottleneck.ipynb) uses
-# it, but you don't need that lab here.) The next cell prints the share of the gathers' time, from
-# launch to completion, during which this rank computes. (Here any operator of PyTorch's counts as
-# computing, also a copy.) The control is your FSDP without prefetch. If a line says *do not quote*,
-# don't compare the two durations.
+# it, but you don't need that lab here.) A gather is *hidden* while this rank computes between the
+# gather's launch and its completion. (Any PyTorch operator counts as computing, also a copy.)
+#
+# The next cell prints the hidden share of the gathers' time, and the duration of a step. The
+# control is your FSDP without prefetch. If a line says *do not quote*, don't compare the two
+# durations.
 #
 # The plot shows a step without and a step with prefetch, each with a row for computation, one for
 # gathers, and one for reduce-scatters. A gather is hidden while the *computes* row of the same step
 # has a bar, too. Very short bars are drawn wider, so that you can see them. This takes about 20 s.
-#
-# `make trace FILE=…` opens the file of the trace in the viewer Perfetto. Gloo, the library that
-# sends between CPUs, makes a reduce-scatter of an [allreduce](../labs/GLOSSARY.md#allreduce), so there it is called
-# `gloo:all_reduce`.
 
 # %%
 sharded = {name: ways[name] for name in ("yours", "yours, prefetch")}
@@ -374,27 +405,44 @@ predict.right("69.4", gathers=calls["gathers"], reduce_scatters=calls["reduce-sc
 lab69.draw_traced(traced, title="What one rank computes and sends in a step")
 
 # %% [markdown]
-# **Explain.** Each layer is gathered twice, once for each pass, and its gradients are
-# reduced once. Without prefetch none of the gathers is hidden, because `before` waits for each of
-# them. With prefetch a part of their time lies under computation. Two parts cannot: the first
-# gather of each pass, which nothing precedes, and the part of a gather's time that exceeds the
-# computation time of the preceding layer. (The layer at either end is so small that it hides hardly
-# anything.) On the machine on which this lab was written (two ranks on two cores), 27 to 55 % of
-# the gathers' time was hidden in four runs, the least while other programs were running.
+# **Explain.** Each layer is gathered twice, once for each pass, and its gradients are reduced once.
+# Without prefetch none of the gathers is hidden, because `before` waits for each of them. With
+# prefetch a part of their time is hidden, but not
 #
-# Hidden is not the same as free. Where ranks share a processor's cores, moving the bytes takes time
-# on a core that could be computing, so the step may get shorter by less than the hidden time, or
-# not at all. On GPUs the collectives run beside the computation, but they too take a share of the
-# GPU's cores and memory [bandwidth](../labs/GLOSSARY.md#bandwidth).
+# - the first gather of each pass, because no layer of this pass computes before it, and
+# - the part of a gather's time that exceeds the computation time of the preceding layer. (The layer
+#   at either end is so small that it hides hardly anything.)
+#
+# On the machine on which this lab was written (two ranks on two cores), 27 to 55 % of the gathers'
+# time was hidden in four runs, the least while other programs were running.
+#
+# <details><summary>How can you look at the trace itself?</summary>
+#
+# `make trace FILE=…` opens the file of the trace in the viewer Perfetto. Gloo, the library that
+# sends between CPUs, makes a reduce-scatter of an [allreduce](../labs/GLOSSARY.md#allreduce), so in the trace it is called
+# `gloo:all_reduce`.
+# </details>
+#
+# Hidden is not the same as free. If ranks share a processor's cores, moving the bytes takes time on
+# a core that could be computing, so the step may get shorter by less than the hidden time, or not
+# at all. On GPUs the collectives run at the same time as the computation, but they too take a share
+# of the GPU's cores and memory [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
 # ## 7. How much memory does it save?
-# The dashed lines of the next plot count the bytes of all tensors that exist on one rank between
-# two steps. The curves add what the next step allocates and subtract what it releases, as the same
-# profiler records it. In the plot the forward pass, the backward pass and the update have the same
-# width. The control is DDP, which keeps everything. This takes about 10 s.
+# The next plot shows the bytes of one rank's tensors. The control is [DDP](../labs/GLOSSARY.md#DDP), which keeps everything.
 #
-# (The profiler does not see what Gloo's threads release. The cell therefore pauses for 3 ms after
-# each wait for a collective, so that these threads are no longer the last to use a tensor.)
+# - *Dashed line:* all tensors that exist between two steps.
+# - *Curve:* these tensors, plus what the next step has allocated, minus what it has released, as
+#   the same profiler records it.
+#
+# The forward pass, the backward pass and the update are drawn with the same width. This takes about
+# 10 s.
+#
+# <details><summary>Why does the cell pause for 3 ms after each wait for a collective?</summary>
+#
+# The profiler does not see what Gloo's threads release. After the pause, these threads are no
+# longer the last to use a tensor.
+# </details>
 
 # %%
 used = launch.run(lab69.memory_ways, ways, setting, **job)[0]
@@ -411,15 +459,17 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # |---|---|---|
 # | parameter | 4 | 4 / *p* |
 # | gradient | 4 | 4 / *p* |
-# | averages of Adam, with which sections 6 and 7 train | 8 | 8 / *p* |
-# | buckets | 0 with `gradient_as_bucket_view=True`, as here; otherwise 4 | 0 |
+# | Adam's averages | 8 | 8 / *p* |
+# | buckets ([lab 60](60_ddp_and_fsdp.ipynb)) | 0 with `gradient_as_bucket_view=True`, as here; otherwise 4 | 0 |
 # | together | 16 | 16 / *p* |
 #
-# The batch adds 0.03 MB. Your curves begin below the dashed line, because `zero_grad` frees the
-# gradients of the shards, a quarter of these bytes. DDP's gradients lie in its [buckets](../labs/GLOSSARY.md#bucket), which stay.
+# The batch adds 0.03 MB.
 #
-# **Explain: the peak.** Your peak lies in the backward pass. At the highest peaks of our runs,
-# these tensors of the size of a whole layer (2.4 MB) existed:
+# Your curves begin below the dashed line, because `zero_grad` frees the gradients of the shards, a
+# quarter of these bytes. With DDP, the gradients are views of the [buckets](../labs/GLOSSARY.md#bucket), which stay.
+#
+# **Explain: the peak.** The peak of your functions is in the backward pass. At the highest peaks of
+# our runs, these tensors of the size of a whole layer (2.36 MB) existed:
 #
 # | | without prefetch | with prefetch |
 # |---|---|---|
@@ -428,23 +478,25 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # | Gloo's copy for the gather in flight | of layer i | of layer i − 1 |
 # | full gradients | none | of layer i |
 # | Gloo's copy for the reduce-scatter in flight | of layer i + 1 | of layer i + 1 |
-# | together | 3 × 2.4 MB | 5 × 2.4 MB |
+# | together | 3 × 2.36 = 7.1 MB | 5 × 2.36 = 11.8 MB |
 #
-# To these come [activations](../labs/GLOSSARY.md#activation) and the result of the reduce-scatter, while the shards of some layers
-# have no gradients yet, which the dashed line counts. So the columns do not add up to the height of
-# the peak exactly: our peaks with prefetch were higher by 2 to 4 MB, not by 4.7. In short,
-# *prefetch* adds the parameters of one more layer, and as its copy exists while a layer computes,
-# the full gradients of that layer come on top.
+# So prefetch adds the parameters of layer i − 1, and because Gloo's copy of them exists while layer
+# i computes, also the full gradients of layer i.
+#
+# The columns differ by 4.7 MB, but our peaks with prefetch were higher by only 2 to 4 MB. The table
+# leaves out the [activations](../labs/GLOSSARY.md#activation) and the result of the reduce-scatter. It also leaves out that some
+# shards have no gradients yet, although the dashed line counts them.
 #
 # However many layers there are, the full parameters and gradients of only a few exist together.
-# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. What is kept
-# between two steps grows with the number of layers in both cases, by 16 bytes for each parameter
-# with DDP and by 16 / *p* with [sharding](../labs/GLOSSARY.md#sharding).
+# With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. The dashed
+# line itself rises with the number of layers, by 16 bytes for each parameter with DDP and by
+# 16 / *p* with [sharding](../labs/GLOSSARY.md#sharding).
 #
-# The largest *unit* limits FSDP, because its full parameters and gradients must fit. If you call
-# `fully_shard` only on the whole network, there is one unit. All parameters are then gathered at
-# once, nothing can hide this gather, and all full gradients exist together. What happens with units
-# that are very small?
+# The largest *unit* limits FSDP, because its full parameters and gradients must fit into memory. If
+# you call `fully_shard` only on the whole network, there is one unit. All parameters are then
+# gathered at once, no computation can hide this gather, and all full gradients exist together.
+#
+# What happens with units that are very small?
 # <details><summary>Answer</summary>
 #
 # Each gather has its overhead ([lab 22](22_latency_and_bandwidth.ipynb)), and short messages do not reach the bandwidth of the link.
@@ -456,12 +508,12 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 #   autograd keeps references to them.
 # - A reduce-scatter leaves each rank with the sum of the gradients of its shard, so that the full
 #   gradients of a layer can be freed at once.
-# - Prefetch is an order: launch the next gather, compute, and only then wait. It costs the memory
-#   of at least one more layer.
+# - To prefetch, launch the next gather, compute, and only then wait. This costs the memory of at
+#   least one more layer.
 # - A claim about overlap needs a trace, and one about memory needs a count of the tensors and a
 #   record of allocations, each with a control.
 #
-# ## Going further (optional): the norm of sharded gradients
+# ## Going further (optional): the norm of sharded gradients (7 minutes)
 # The **norm of the gradients**, √(g₁² + g₂² + …) over *all* parameters, is used to clip gradients
 # and to notice that something is going wrong. In the table of section 3 it is √(4 + 9 + 16 + 25) =
 # √54. Each rank has only two of these four numbers, so the norm needs communication.
@@ -495,7 +547,8 @@ check("69.5", norm)
 # %% [markdown]
 # ### Measure: what Adam hides
 # The next cell trains again as in section 5, but with Adam, and takes the norm in each step. The
-# columns contain the largest distances from one device, for the norms relative to their size.
+# columns contain the largest distances from one device. Those of the norms are divided by the norm
+# on one device.
 
 # %%
 trained = launch.run(lab69.norm_ways, every, setting, norm, **job)[0]
@@ -507,12 +560,13 @@ apart = {
 print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 
 # %% [markdown]
-# **Explain.** In our run the losses of the control were only 0.0003 apart, so with
-# Adam they hardly show the mistake. Its norm is twice as large as that of one device, which is a
-# relative distance of 1, whereas all others agree to about six digits. So a comparison of losses
-# alone can miss a wrong scale, and a comparison of norms finds it.
+# **Explain.** In our run the losses of the control differed from those of one device by at most
+# 0.0003, so with Adam they hardly show the mistake. The control's norm is twice as large as that of
+# one device, which is a relative distance of 1, whereas the norms of all other ways agree to about
+# six digits. So a comparison of losses alone can miss a wrong scale, and a comparison of norms
+# finds it.
 #
-# ## Going further (optional): what FSDP2 does differently
+# ## Going further (optional): what FSDP2 does differently (6 minutes)
 # Your functions shard a layer as PyTorch's first FSDP, `FullyShardedDataParallel`, does. FSDP2,
 # `fully_shard`, also gathers and releases unit by unit, but shards in another way:
 #
@@ -520,12 +574,14 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 # |---|---|---|
 # | what is sharded | the flat tensor of a unit | each parameter, by its first dimension |
 # | what a rank keeps | a part of the flat tensor | a DTensor ([lab 64](64_tensor_parallel.ipynb)) for each parameter |
-# | the price | padding | a copy before and after each gather and before each reduce-scatter, as each sends the shards of several parameters together, and padding where the first dimension does not divide |
+# | the price | padding | copies, and padding if *p* does not divide the first dimension |
 #
 # A [checkpoint](../labs/GLOSSARY.md#checkpoint) of FSDP2 therefore contains parameters with their names and shapes, and frozen
-# parameters do not interfere with trainable ones. The next cell repeats all
-# measurements for FSDP2, which is `fully_shard` for each layer and for the whole network. This
-# takes about 20 s.
+# parameters do not interfere with trainable ones. The copies are made before and after each gather
+# and before each reduce-scatter, as each sends the shards of several parameters together.
+#
+# The next cell repeats all measurements for FSDP2, which is `fully_shard` for each layer and for
+# the whole network. This takes about 20 s.
 
 # %%
 theirs = {lab69.FSDP2: None}
@@ -552,10 +608,13 @@ lab69.draw_traced({lab69.FSDP2: each}, title="FSDP2: what one rank does in a ste
 # without `async_op`, so that on a GPU only a stream, a queue of the GPU's work, waits for them. A
 # CPU has no such streams, so the program itself waits.
 #
-# In the backward pass, FSDP2 finds the next layer from the order of the forward pass.
-# `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` prefetch more than one
-# layer. `reshard_after_forward=False` keeps the parameters after the forward pass. This saves the
-# second gather, but costs the memory of all parameters (stage 2 in [lab 60](60_ddp_and_fsdp.ipynb)).
+# In the backward pass, FSDP2 finds the next layer from the order of the forward pass. It also has
+# these settings:
+#
+# - `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` prefetch more than one
+#   layer.
+# - `reshard_after_forward=False` keeps the parameters after the forward pass. This saves the second
+#   gather, but costs the memory of all parameters (stage 2 in [lab 60](60_ddp_and_fsdp.ipynb)).
 #
 # ### Further reading
 # - Y. Zhao et al., *[PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel](https://arxiv.org/abs/2304.11277)*, VLDB, 2023. FSDP with flat parameters, prefetching and its limits, by those who built it.

@@ -9,17 +9,18 @@
 # fast network they make a step slower.
 #
 # In this lab we send gradients in three compressed forms, count the bytes, see what is lost, and
-# test whether error feedback recovers it. Then we compute the [bandwidth](../labs/GLOSSARY.md#bandwidth) below which each form is
-# worth its cost.
+# test whether *error feedback*, which adds the lost part to the next gradient, recovers it. Then we
+# compute the [bandwidth](../labs/GLOSSARY.md#bandwidth) below which each form is worth its cost.
 #
-# **After this lab you can** (1) send gradients as float16, as bits and as the top k values, and
-# count the bytes, (2) keep the error for the next step, and say what happens without it, and (3)
-# say below which bandwidth compression is worth its cost.
+# **After this lab you can** (1) send gradients as float16, as bits and as the top k values (those
+# of largest magnitude), and count the bytes, (2) keep the error for the next step, and say what
+# happens without it, and (3) say below which bandwidth compression is worth its cost.
 #
 # ![One gradient of six values in four forms: float32, float16, one bit per value with two means, and the top two values with their places](../notebooks/figures/35_forms.svg)
 #
-# *A gradient of six values as float32, as float16, as one bit per value with two means, and as its
-# top two values. The widths of the boxes are proportional to the bytes.*
+# *A gradient of six values as float32, as float16, as one bit per value with two means that replace
+# the values, and as the two values of largest magnitude with their places. The widths of the boxes
+# are proportional to the bytes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: intermediate · Before: 23, 30
 
@@ -44,8 +45,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # %% [markdown]
 # ## Fewer bytes
 # A gradient of n float32 values has 4n bytes, and all p [ranks](../labs/GLOSSARY.md#rank) need the mean of their gradients. How
-# much can we save by sending a single bit for each value? Bits cannot be added up on the way as
-# numbers can, so the bits of each rank have to reach all other ranks:
+# much can we save by sending a single bit for each value? A ring adds up numbers on their way from
+# rank to rank. Bits cannot be added up in this way, so those of each rank have to reach all others:
 #
 # | way | a rank sends |
 # |---|---|
@@ -53,8 +54,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | one bit for each value, to all other ranks (`Allgather`) | (p - 1) · n/8 bytes |
 #
 # ### Predict
-# By what factor do the bits reduce the number of bytes, with 4 ranks and with 64? (Divide the first
-# row by the second.)
+# By what factor do the bits reduce the number of bytes, with 4 ranks and with 64? Divide the first
+# row by the second. (The bytes are then counted on *virtual ranks*, in the simulator of [lab 23](23_ring_allreduce.ipynb).)
 
 # %%
 predict("35.1", fewer_with_4=..., fewer_with_64=...)
@@ -67,14 +68,14 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 
 
 # %% [markdown]
-# **Explain.** With 4 ranks the bits take 16 times fewer bytes, and with 64 ranks they take as many
-# as float32. The bytes of the ring hardly grow with p, while those of the [allgather](../labs/GLOSSARY.md#allgather) grow in
-# proportion to p - 1, so the ratio is 64 / p.
+# **Explain.** The ratio is 64 / p, because the bytes of the ring hardly grow with p, while those of
+# the [allgather](../labs/GLOSSARY.md#allgather) grow in proportion to p - 1. So with 4 ranks the bits take 16 times fewer bytes, and
+# with 64 ranks they take as many as float32.
 #
 # ### Exercise 35.1 · Half precision
-# We begin with the form that loses least. **float16** ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant bits and a
-# narrow range, from about 6e-8 to 65,504. An average in float16 has to avoid both ends of this
-# range:
+# We begin with the form that loses least. A **float16** value ([FP16](../labs/GLOSSARY.md#FP16)) has 2 bytes, 11 significant
+# bits and a magnitude in a narrow range, from about 6e-8 to 65,504. An average in float16 has to
+# avoid both ends of this range:
 #
 # - *Multiply by a scale first.* The value 1e-8 becomes 0 in float16, while 2²⁰ · 1e-8, about 0.01,
 #   does not.
@@ -82,8 +83,8 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 #   although their mean is not. Round only this mean to float16.
 #
 # A value that is still too large becomes `inf` (infinity), and you don't need to do anything about
-# it. The mean is then `inf` on all ranks (or `nan`, if one rank has `inf` and another `-inf`), so
-# that all of them notice and can skip the step, as in [lab 14](14_mixed_precision_and_memory.ipynb).
+# it. The mean is then `inf` on all ranks, so that all of them notice and can skip the step, as in
+# [lab 14](14_mixed_precision_and_memory.ipynb). (The mean is `nan` if one rank has `inf` and another `-inf`.)
 #
 # The gradient is cut into p chunks, the rows of the array `chunks`, and rank r computes the mean of
 # row r. Write steps 1, 3 and 5 in place of the three `raise` lines, one line each. *(intermediate)*
@@ -95,6 +96,16 @@ predict.right("35.1", fewer_with_4=fewer[4], fewer_with_64=fewer[64])
 # | 3 | `mean`: the mean of the rows in float32, `arrived.mean(axis=0, dtype=np.float32)`, as float16 again (`.astype`) |
 # | 4, given | send `mean` to all ranks; row r of `chunks` is then the mean of rank r |
 # | 5 | convert the first n values of `chunks.ravel()` to float32, *then* divide by `scale`, and return the result |
+#
+# For example, two ranks have these gradients, and `scale` is 1:
+#
+# | | rank 0 | rank 1 |
+# |---|---|---|
+# | gradient | 1 2 3 | 3 4 9 |
+# | rows of `chunks` after step 1 | (1 2) and (3 0) | (3 4) and (9 0) |
+# | rows of `arrived` after step 2 | (1 2) and (3 4) | (3 0) and (9 0) |
+# | `mean` | 2 3 | 6 0 |
+# | result | 2 3 6 | 2 3 6 |
 #
 # (Not every [MPI](../labs/GLOSSARY.md#MPI) library knows float16, so steps 2 and 4 send the same memory as 16-bit integers,
 # with `.view(np.uint16)`.)
@@ -138,10 +149,14 @@ check("35.1", half_average)
 # Your `half_average` sends half as many bytes as float32 on any number of ranks.
 #
 # **Horovod** has an option for float16, `compression=hvd.Compression.fp16`. How many bytes it saves
-# depends on the library that adds up the values. For float16, MPICH sends whole vectors of 2n bytes
-# in log₂ p steps, for example (recursive doubling, [lab 24](24_trees_and_halving.ipynb)). Compared with a float32 ring, this
-# halves the bytes only on 2 ranks. With 4 ranks it takes 4n instead of 6n bytes, and with 16 ranks
-# 8n instead of 7.5n.
+# depends on the library that adds up the values. MPICH, for example, sends whole float16 vectors of
+# 2n bytes in log₂ p steps (recursive doubling, [lab 24](24_trees_and_halving.ipynb)), which halves the bytes only on 2 ranks:
+#
+# | ranks | float32 in a ring | float16 with MPICH |
+# |---|---|---|
+# | 2 | 4n bytes | 2n bytes |
+# | 4 | 6n bytes | 4n bytes |
+# | 16 | 7.5n bytes | 8n bytes |
 #
 # ## One bit, and the error that it leaves
 # **1-bit SGD** ([Seide et al., 2014](https://doi.org/10.21437/Interspeech.2014-274); used in Microsoft's CNTK) sends one bit for each
@@ -149,22 +164,24 @@ check("35.1", half_average)
 # *mean of the values below 0*, and where it is 1, the *mean of the others*. (CNTK computes the two
 # means for each column of a weight matrix, while we compute them for the whole gradient.)
 #
-# | | | | | | two means |
+# | | two means | | | | |
 # |---|---|---|---|---|---|
-# | values | 3 | -1 | 1 | -5 | |
-# | message | 1 | 0 | 1 | 0 | -3 and 2 |
-# | received values | 2 | -3 | 2 | -3 | |
+# | values | | 3 | -1 | 1 | -5 |
+# | message | -3 and 2 | 1 | 0 | 1 | 0 |
+# | received values | | 2 | -3 | 2 | -3 |
 #
 # ### Exercise 35.2 · One bit a value
-# Write `one_bit`, which makes the message, and `from_one_bit`, which converts it back. A message is
-# an array of bytes: first `means`, the two means in this order (float32, 8 bytes), then the bits of
-# `up`, which is True where a value is not below 0. If a group is empty, its mean stays 0.
+# Write `one_bit`, which makes the message, and `from_one_bit`, which converts it back. 5 lines, and
+# 2 for the conversion back. *(intermediate)*
 #
-# - `means.view(np.uint8)` is the same memory as bytes, and `.view(np.float32)` converts back.
-# - `np.packbits(up)` packs 8 booleans into a byte and fills the last byte with zeros.
-#   `np.unpackbits(bytes, count=n)` returns n numbers, each of them 0 or 1.
+# A message is an array of bytes with two parts:
 #
-# 5 lines, and 2 for the conversion back. *(intermediate)*
+# - `means`: the mean of the values below 0, then the mean of the others, as float32 (8 bytes). If
+#   there are no such values, the mean stays 0. `means.view(np.uint8)` is the same memory as bytes,
+#   and `.view(np.float32)` converts back.
+# - the bits of `up`, which is True where a value is not below 0. `np.packbits(up)` packs 8 booleans
+#   into a byte and fills the last byte with zeros. `np.unpackbits(bytes, count=n)` returns n
+#   numbers, each of them 0 or 1.
 #
 # <details><summary>Hint 1: the means</summary>
 #
@@ -198,26 +215,29 @@ check("35.2", one_bit, from_one_bit)
 
 # %% [markdown]
 # ### Exercise 35.3 · Keep the error
-# A sender can remember what its message leaves out, which is called **error feedback**. In each
-# step a rank *wants* to send gradient + `error`, and sends what fits into a message. The new
-# `error` is the difference between the wanted values and the values of *its own* message. These are
-# the values from above, in two steps with the same gradient:
+# With **error feedback**, a sender remembers what its message leaves out, and adds it to its next
+# gradient. In each step a rank makes a message of the *wanted* values, gradient + `error`. The new
+# `error` is the wanted values minus the values of *its own* message. These are two steps, both with
+# the gradient from above:
 #
 # | step | gradient + error = wanted | received values | new error |
 # |---|---|---|---|
 # | 1 | 3 -1 1 -5 | 2 -3 2 -3 | 1 2 -1 -2 |
 # | 2 | 4 1 0 -7 | 1.67 1.67 1.67 -7 | 2.33 -0.67 -1.67 0 |
 #
-# The error holds everything that was not sent yet. In the table the two gradients add up to
-# 6 -2 2 -10 and the received values to 3.67 -1.33 3.67 -10, which differ only by the last error. If
-# the error is dropped, both steps send 2 -3 2 -3. The difference is then 2 4 -2 -4, twice the error
-# of one step.
+# The error holds everything that was not sent yet. The two gradients add up to 6 -2 2 -10, and
+# after both steps this is missing:
+#
+# | error | sum of the received values | missing |
+# |---|---|---|
+# | kept | 3.67 -1.33 3.67 -10 | 2.33 -0.67 -1.67 0, the last error |
+# | dropped after each step | 4 -6 4 -6 | 2 4 -2 -4, twice the error of one step |
 #
 # Write `feedback_average`, which does one such step on every rank and returns the mean of the
 # values of all messages. 6 lines. *(advanced)*
 #
-# - `compress(values)` and `expand(message, n)` are a pair of functions like yours from 35.2, and
-#   all messages have the same length.
+# - `compress(values)` and `expand(message, n)` are a pair of functions like `one_bit` and
+#   `from_one_bit`. All messages have the same length.
 # - `comm.Allgather(message, messages)` sends the messages to all ranks, one row for each rank. Each
 #   rank expands the rows.
 # - `error` is the caller's array, so change it in place.
@@ -255,18 +275,19 @@ check("35.3", feedback_average)
 # %% [markdown]
 # ### Predict
 # After ten [epochs](../labs/GLOSSARY.md#epoch), a network trained with float32 classifies about 97 % of the test images
-# correctly. What percentage does it classify correctly with bits, if the error is kept for the next
-# step? And what percentage if the error is dropped? (Both are guesses. There are ten digits, so a
-# network that has learned nothing reaches about 10 %.)
+# correctly. A network that has learned nothing reaches about 10 %, because there are ten digits.
+#
+# What percentage does a network trained with bits classify correctly, if the error is kept for the
+# next step, and if the error is dropped (`lost`)? Both are guesses.
 
 # %%
 predict("35.3", kept=..., lost=...)
 
 # %% [markdown]
 # ### Measure: what does a network learn from bits?
-# We train on the digits for ten epochs, on 4 virtual ranks ([lab 23](23_ring_allreduce.ipynb)), with three seeds for each bar.
-# A [learning rate](../labs/GLOSSARY.md#learning-rate) that suits float32 might be too large for bits. As a control we therefore repeat
-# all runs with a tenth of it (the bars *rate / 10*). This takes about a minute.
+# We train on the digits for ten epochs, on 4 virtual ranks, with three seeds for each bar. A
+# [learning rate](../labs/GLOSSARY.md#learning-rate) that suits float32 might be too large for bits. As a control we therefore repeat all
+# runs with a tenth of this rate (the bars *rate / 10*). This takes about a minute.
 
 # %%
 right = {
@@ -289,15 +310,16 @@ plots.bars(
 predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(right["1 bit, lost"]))
 
 # %% [markdown]
-# **Explain.** If the error is kept, you should see that bits are as good as float32. If it is
-# dropped, the network learns nothing or almost nothing. With a tenth of the learning rate it learns
-# more, but still less than float32 with this rate, so a rate that is too large is not the only
-# reason.
+# **Explain.** If the error is kept, you should see that bits are as good as float32. If the error
+# is dropped, the network learns nothing or almost nothing.
+#
+# With a tenth of the learning rate and the error dropped, the network learns more, but still less
+# than with float32 at this rate. So a rate that is too large is not the only reason.
 #
 # ### Measure: which part of a gradient does a message keep?
 # What does one bit per value do to a gradient? We mark the places of its largest values and of the
-# smaller half of its values. Then we compute the share of the sum of squares in these places, both
-# for the gradient and for the received values. In the example of 35.2:
+# smaller half of its values, by magnitude. Then we compute the share of the sum of squares in these
+# places, both for the gradient and for the received values. In the example of 35.2:
 #
 # | | values | squares | share of the largest value | share of the smaller half |
 # |---|---|---|---|---|
@@ -305,8 +327,10 @@ predict.compare("35.3", kept=np.median(right["1 bit, kept"]), lost=np.median(rig
 # | received | 2 -3 2 -3 | 4 9 4 9 | 9/26 = 35 % | 13/26 = 50 % |
 #
 # The **cosine** is 1 if two vectors have the same direction and 0 if they are orthogonal. Here it
-# is 26 / √(36 · 26) = 0.85. The next cell prints the same for a real gradient of our network, with
-# the largest 1 % of its values.
+# is 26 / √(36 · 26) = 0.85.
+#
+# The next cell prints the same for a real gradient of our network, with the largest 1 % of its
+# values.
 
 # %%
 gradient = lab35.first_gradient()  # of 8 images, by the weights at the start
@@ -316,18 +340,22 @@ lab35.print_kept("1 bit", from_one_bit(one_bit(gradient), len(gradient)), gradie
 
 # %% [markdown]
 # **Explain.** You should see that more than half of the gradient's sum of squares is in its largest
-# 1 %, while the squares of the received values are spread much more evenly. The few large values
-# arrive as small as the mean of their group, and the small ones as large as this mean, so weights
-# that should hardly change do change. If the error is kept, it corrects both in the next steps.
+# 1 %, while the squares of the received values are spread much more evenly.
+#
+# Each value is replaced by the mean of its group (below 0, or not). The few large values therefore
+# arrive too small, and the small ones too large, so weights that should hardly change do change. If
+# the error is kept, the next steps correct both.
 #
 # ## The top k values
 # Instead of sending all values coarsely, you can send a few values exactly, namely the **k values
 # of largest magnitude**, with error feedback for the others.
 #
-# The message contains their places (int32, 4 bytes each), and then these values (float32) in the
-# same order. For 3 -1 1 -5, the top 2 are at places 3 and 0 (counted from 0), with the values -5
-# and 3. The next cell has a pair of functions like yours for bits, and prints the same shares and
-# the cosine for this message.
+# The message contains the places of these values (int32, 4 bytes each), and then the values
+# (float32) in the same order. For 3 -1 1 -5, the top 2 are at places 3 and 0 (counted from 0), with
+# the values -5 and 3.
+#
+# The next cell has a pair of functions like yours for bits, and prints the same shares and the
+# cosine for its message.
 
 # %%
 def top_k(values, k):
@@ -374,14 +402,15 @@ for name, row in right.items():
 # <details><summary>Answer</summary>
 #
 # The values that are sent are exact, and they contain a large part of the gradient. The others are
-# 0 and change nothing. A step therefore points more in the gradient's direction (see the cosine
-# above), although most of its values are 0. (In the last bar, float32 with much shorter steps loses
-# a few points, too.)
+# received as 0 and change nothing. A step therefore points more in the gradient's direction (see
+# the cosine above), although most of its values are 0.
+#
+# (In the last bar, float32 with much shorter steps is a few points worse, too.)
 # </details>
 #
 # ## When compression is worth its cost
-# Compression pays off if it saves more time on the link than packing costs. We first need the bytes
-# that a rank sends for n values:
+# Compression pays off if it saves more time on the link than packing costs, where *packing* means
+# to make messages and to expand them again. We first need the bytes that a rank sends for n values:
 #
 # | way | a rank sends |
 # |---|---|
@@ -403,9 +432,9 @@ for way, computed in lab35.bytes_sent(7200, 4, k=72).items():
     print(f"{way:>8}: {computed:8,.0f} bytes computed, {counted[way]:8,} counted")
 
 # %% [markdown]
-# Without compression a rank sends `full` bytes. With compression it sends `small` bytes, and
-# packing and unpacking take `seconds`. Over a link of B bytes/s both ways take equally long if full
-# / B = small / B + seconds, so
+# Without compression a rank sends `full` bytes, which takes full / B over a link of B bytes/s. With
+# compression it sends only `small` bytes, but packing takes `seconds`, together small / B +
+# seconds. Both ways take equally long if
 #
 #     B = (full - small) / seconds
 #
@@ -413,12 +442,12 @@ for way, computed in lab35.bytes_sent(7200, 4, k=72).items():
 # 16 Gb/s. Over slower links compression is faster.
 #
 # ### Measure: how long does packing take?
-# Now we measure `seconds` on real ranks. All ranks pack at the same time, but nothing is sent: each
-# rank packs and expands only its own message. The expansion of one more message is timed
-# separately, and added p - 1 times.
+# Now we measure `seconds` on real ranks, without sending anything. All ranks pack at the same time,
+# and each packs and expands only its own message. The expansion of one more message is timed
+# separately, and added p - 1 times. NumPy does the packing, so everything is in host memory.
 #
 # Each printed line has the time beyond that of float32, and the bytes that a rank would send. This
-# takes about 20 s. NumPy does the packing, so everything is in host memory.
+# takes about 20 s.
 
 # %%
 k = round(values_real * share)
@@ -459,22 +488,25 @@ bandwidth = lab35.break_even(sent["float32"], sent["1 bit"], packing)  # bytes/s
 predict.compare("35.3", bits_pay_below_Gbps=8e-9 * bandwidth)
 
 # %% [markdown]
-# **Explain.** Each point is the bandwidth B. Only the number of ranks printed above was measured,
-# and for the other points the time of expanding a message is multiplied by p - 1. Over a slower
-# link this form is faster, and over a faster link float32 is. The height of the curves depends on
-# NumPy and your cores. (The formula leaves out latencies, and communication that the [backward pass](../labs/GLOSSARY.md#backward-pass)
-# hides.)
+# **Explain.** Each point is the bandwidth B of one form. Over a slower link this form is faster,
+# and over a faster link float32 is. The curves depend on the number of ranks:
 #
-# With few ranks the curves may still rise, because a ring sends 4n bytes per rank on 2 ranks and 6n
-# on 4, so that compression saves more. With more ranks, the curves for bits and for the top k fall,
-# because each rank expands the messages of all ranks, and because an allgather saves fewer bytes.
-# From 64 ranks on, bits take at least as many bytes as the ring, and then no link is slow enough.
-# The curve for float16 does not fall, because a rank converts n values however many ranks there
-# are.
+# - *With few ranks* the curves may still rise. A ring sends 4n bytes per rank on 2 ranks and 6n on
+#   4, so compression saves more.
+# - *With more ranks* the curves for bits and for the top k fall, because each rank expands the
+#   messages of all ranks, and because an allgather saves fewer bytes. From 64 ranks on, bits take
+#   at least as many bytes as the ring, and then no link is slow enough.
+# - *For float16* the curve does not fall, because a rank converts n values however many ranks there
+#   are.
 #
-# Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper. A rank then
-# receives its chunk from all ranks in bits, and sends the mean in bits. This takes about
-# 2(p - 1)/p · n/8 bytes, 32 times fewer than float32, for any number of ranks.
+# The height of the curves depends on NumPy and your cores. Only the number of ranks printed above
+# was measured, and for the other points the time of expanding a message is multiplied by p - 1. The
+# formula leaves out latencies, and communication that the [backward pass](../labs/GLOSSARY.md#backward-pass) hides.
+#
+# Bits can pay off on many ranks, too, if they are packed *twice*, as in the paper on 1-bit SGD. A
+# rank then receives its chunk of the gradient from all ranks in bits, and sends the mean of this
+# chunk to all ranks in bits. This takes about 2(p - 1)/p · n/8 bytes, 32 times fewer than float32,
+# for any number of ranks.
 #
 # ### What you take away
 # - float16 halves the bytes if each rank averages a chunk. Scale first, and compute the mean in

@@ -1,35 +1,38 @@
 # %% [markdown]
 # # 42 Horovod over MVAPICH2-GDR
 #
-# MVAPICH2-GDR is an MPI library that can send data directly from the memory of one GPU to that of
-# another, at least in short messages. GDR stands for GPUDirect RDMA (remote direct memory access), the technique in
-# which a network interface card (NIC) reads and writes GPU memory itself. A job uses it only if
-# many environment variables, modules and options are right.
+# MVAPICH2-GDR is an MPI (Message Passing Interface) library that can send data directly from the
+# memory of one GPU to that of another, at least in short messages. GDR stands for GPUDirect RDMA
+# (remote direct memory access), the technique in which a network interface card (NIC) reads and
+# writes GPU memory itself.
 #
-# If one of them is wrong, the job usually still runs. It is merely slower, because the gradients
-# are sent by another library, or are copied through the host's memory first. Or two threads call an MPI
-# library that was initialized for one, which can crash the job at any later time.
+# A job uses this technique only if many environment variables, modules and options are right. If
+# one of them is wrong, the job usually still runs, but with one of these faults:
+#
+# - It is slower, because another library sends the gradients, or because the gradients are copied
+#   through the host's memory first.
+# - It can crash at any later time, because two threads call an MPI library that was initialized for
+#   one.
 #
 # In this lab we learn to *prove* what a job does: which MPI library a process has loaded, which
-# thread level Horovod was granted, which library performed the allreduce, and whether Horovod
-# passed it the gradients in GPU memory or in host memory. The functions that we write also run on a
-# laptop, where some have only one possible answer.
+# threads may call it, which library performed the allreduce, and whether Horovod passed it the
+# gradients in GPU memory or in host memory. The functions that we write also run on a laptop,
+# although without a GPU some of them have only one possible answer.
 #
-# Along the way we write the command that launches a job with MVAPICH2-GDR. Two optional last parts
-# (about 12 minutes more) write the command for MVAPICH2's own launcher, `mpirun_rsh` (10 minutes),
-# and run this lab on two nodes (2).
+# Along the way we write the command that launches a job with MVAPICH2-GDR. Two optional parts
+# (about 12 minutes more) follow the recap.
 #
 # **After this lab you can** (1) prove which MPI library a process has loaded, and predict the
-# thread level that it provides, (2) write the command that starts a job with MVAPICH2-GDR, and
-# check the ranks, cores and thread level that a command has started, (3) prove from a timeline
-# which library performed the allreduce, and (4) prove whether it was given the gradients in GPU
-# memory.
+# *thread level* that it provides (which threads may call it), (2) write the command that starts a
+# job with MVAPICH2-GDR, and check the ranks, cores and thread level that a command has started, (3)
+# prove from a *timeline*, Horovod's log, which library performed the allreduce, and (4) prove
+# whether Horovod passed this library the gradients in GPU memory.
 #
 # ![Four paths of a gradient from a GPU of one node to a GPU of another: staged through the memory of both hosts, in chunks through pinned buffers, directly between GPU memory and the NIC, and by NCCL](42_paths.svg)
 #
 # *Four paths from GPU to GPU. On the first, Horovod copies the gradient to host memory before MPI
-# sees it. On the others, Horovod passes the address in GPU memory to MPI (second and third) or to
-# NCCL.*
+# sees it. On the second and third, Horovod passes the address in GPU memory to MPI, and on the
+# fourth to NCCL.*
 #
 # Needs: horovod, torch · Ranks: 2 · Minutes: 75 · Level: intermediate · Before: 40
 
@@ -58,8 +61,8 @@ steps = 40  # timed training steps of each way
 # next code cell and continue at "Which library performed the allreduce?".*
 #
 # ## Which MPI library has this process loaded?
-# MPI stands for Message Passing Interface. The [MVAPICH](@mvapich) project of Ohio State University
-# makes several MPI libraries for InfiniBand and GPUs, all based on [MPICH](@mpich), which this kit
+# The [MVAPICH](@mvapich) project of Ohio State University makes several MPI libraries for GPUs and
+# for InfiniBand, a network for clusters. All of them are based on [MPICH](@mpich), which this kit
 # contains:
 #
 # | library | what it is |
@@ -69,20 +72,22 @@ steps = 40  # timed training steps of each way
 # | MVAPICH2-GDR | the closed-source build of MVAPICH2 for GPUs and deep learning |
 # | MVAPICH-Plus | the successor of MVAPICH2-GDR |
 #
-# Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does it use
-# this library? The name of the library's file proves nothing, because the files of MPICH and
-# MVAPICH2 are both called `libmpi.so.12`. A program that was built with one of them also runs with
-# the other, and it loads the one that is found first.
+# Suppose that you have loaded the cluster's module for MVAPICH2, and your job runs. Does the job
+# use MVAPICH2? The name of the library's file proves nothing, because the files of MPICH and
+# MVAPICH2 are both called `libmpi.so.12`. A program that was built with one of the two also runs
+# with the other, and it loads the file that is found first.
 #
 # Two sources tell which library a process has loaded:
 #
 # - The function `MPI_Get_library_version` returns a text with the library's name.
 # - Linux lists all files that a process has mapped into its memory in `/proc/self/maps`.
 #
-# The next cell starts ranks with each MPI library of this machine. For each it prints three lines:
-# the library, the beginning of its text, and the mapped file. Check that there is exactly **one**
-# file. With two, the process has loaded two MPI libraries, and a call can reach either of them. (A
-# longer name, such as `libmpi.so.12.1.1`, is the file to which the name `libmpi.so.12` is a link.)
+# The next cell starts ranks with each MPI library of this machine. It prints three lines for each
+# library: its name and version, the beginning of its text, and the file that is mapped.
+#
+# Check that exactly **one** file is mapped. With two, the process has loaded two MPI libraries, and
+# a call can reach either of them. (A longer name, such as `libmpi.so.12.1.1`, is the file to which
+# the name `libmpi.so.12` is a link.)
 
 # %%
 inside = {}
@@ -99,10 +104,15 @@ if free and "mvapich2" not in mpis:
 
 # %% [markdown]
 # ### Exercise 42.1 · Which MPI library is this?
-# The text **begins** with the name of the library's family, followed by the version:
+# Write `which_mpi(text, mpiname)`, which finds the library and its version in two strings.
 #
-#     'MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date…'        'MPICH Version:      5.0.2\nMPICH ABI…'
-#     'MVAPICH Version:        4.0\nMVAPICH Release date…'            'Open MPI v5.0.11, package: …'
+# `text` is what `MPI_Get_library_version` returns. It **begins** with the name of the library's
+# family, followed by the version. These are the beginnings for four families:
+#
+#     'MVAPICH2 Version      :\t2.3.7\nMVAPICH2 Release date…'
+#     'MVAPICH Version:        4.0\nMVAPICH Release date…'
+#     'MPICH Version:      5.0.2\nMPICH ABI…'
+#     'Open MPI v5.0.11, package: …'
 #
 # The rest of the text is arbitrary and can mention another family. The following statement looks
 # only at the beginning. For the MPICH text above, it finds a match with the family "MPICH", and
@@ -110,20 +120,18 @@ if free and "mvapich2" not in mpis:
 #
 #     version = re.match(rf"{family}(?: Version\s*:\s*| v)([^\s,]+)", text)
 #
-# Write `which_mpi`, which follows three rules:
+# `mpiname` is the output of `mpiname -a`, a tool of MVAPICH2. We need this second source because a
+# text that begins with MVAPICH2 does not exclude MVAPICH2-GDR. However, the shell might find this
+# tool in `PATH` although the process has loaded another library, so the text decides first.
 #
-# 1. Try the four families of these texts. The first that matches gives the result, for example
+# The function follows three rules:
+#
+# 1. Try the four families. The first that matches gives the result, for example
 #    `("MPICH", "5.0.2")`.
-# 2. If the family is MVAPICH2 **and** the string `mpiname` contains `MVAPICH2-GDR`, the family in
-#    the result is "MVAPICH2-GDR".
-# 3. If no family matches, return `(None, None)`.
-#
-# Rule 2 needs a second source, because a text that begins with MVAPICH2 does not exclude the build
-# for GPUs. `mpiname` is the output of MVAPICH2's tool `mpiname -a`. The shell might find this tool
-# in `PATH` although the process has loaded another library, so the text decides first.
-#
-# There is no rule for MVAPICH-Plus, because we have not seen its text. If the text matches
-# none of the four families, `which_mpi` returns `(None, None)`, and you have to read the text yourself.
+# 2. If the family is MVAPICH2 **and** `mpiname` contains `MVAPICH2-GDR`, the family in the result
+#    is "MVAPICH2-GDR".
+# 3. If no family matches, return `(None, None)`. You then have to read the text yourself, for
+#    example for MVAPICH-Plus, whose text we have not seen.
 #
 # About 6 lines. *(beginner)*
 #
@@ -159,29 +167,40 @@ check("42.1", which_mpi)
 # %% [markdown]
 # ## Which threads may call MPI?
 # Horovod's background thread calls MPI, and your own thread may be calling it at the same time.
-# Whether that is safe depends on MPI's **thread level**, which states for which use of threads MPI
-# is prepared. A program requests a level when it starts MPI, and MPI provides this level or a lower
-# one. Of the four levels, the lowest is SINGLE, at which the process may have only one thread. At
-# the highest, MULTIPLE, every thread may call MPI at any time.
+# Whether that is safe depends on MPI's **thread level**, which states which threads may call MPI. A
+# program requests a level when it starts MPI, and MPI provides this level or a lower one. The
+# lowest and the highest of the four levels are
 #
-# Horovod requests MULTIPLE, and MPICH on a laptop provides it. Below MULTIPLE, MPI does not use its
-# locks, so two threads that call it at the same time can corrupt its internal lists, and the job
-# can crash or hang.
+# - SINGLE: the process may have only one thread.
+# - MULTIPLE: every thread may call MPI at any time.
 #
-# When does MPI provide less? MVAPICH2 **binds** ranks to cores, which means that the threads of a
-# rank may run only on the rank's cores. MVAPICH2 is built for one kind of network, which its
-# documentation calls a *channel*. With `ch3:mrail`, the channel for InfiniBand, the level follows a
-# simple rule: **a rank that MVAPICH2 itself binds to one core gets SINGLE, and every other rank
-# gets MULTIPLE.** By default it binds each rank to one core. Among others, two variables change
-# this (a rank's *affinity* is the set of cores to which it is bound):
+# Horovod requests MULTIPLE. Below MULTIPLE, MPI does not use its locks, so two threads that call it
+# at the same time can corrupt its internal lists, and the job can crash or hang.
+#
+# MPICH on a laptop provides MULTIPLE. When does MPI provide less? To answer this for MVAPICH2, we
+# need two terms:
+#
+# - *Binding.* MVAPICH2 **binds** ranks to cores, which means that the threads of a rank may run
+#   only on the rank's cores. By default it binds each rank to one core.
+# - *Channel.* MVAPICH2 is built for one kind of network, which its documentation calls a *channel*.
+#   The channel for InfiniBand is `ch3:mrail`.
+#
+# With `ch3:mrail`, the level follows a simple rule: **a rank that MVAPICH2 itself binds to one core
+# gets SINGLE, and every other rank gets MULTIPLE.**
+#
+# Among others, two variables change the binding (a rank's *affinity* is the set of cores to which
+# it is bound):
 #
 # - `MV2_ENABLE_AFFINITY=0` switches the binding off. For example, `ch3:mrail` then provides
-#   MULTIPLE, also where the launcher or Slurm has bound the ranks.
+#   MULTIPLE, also where the launcher or a scheduler such as Slurm has bound the ranks.
 # - `MV2_CPU_BINDING_LEVEL=socket` binds a rank to all cores of a socket, that is, of one processor.
 #
 # ### Predict
-# Which level does `ch3:mrail` provide to Horovod if you set no variable? And which with
-# `MV2_CPU_BINDING_LEVEL=socket`? Write "MULTIPLE", or "less" for any lower level.
+# Which level does `ch3:mrail` provide to Horovod in these two cases? Write "MULTIPLE", or "less"
+# for any lower level.
+#
+# - `unset`: you set no variable.
+# - `socket`: you set `MV2_CPU_BINDING_LEVEL=socket`.
 
 # %%
 predict("42.1", unset="less", socket="MULTIPLE")
@@ -202,9 +221,9 @@ predict("42.1", unset="less", socket="MULTIPLE")
 # ranks on one node. Your prediction is compared with the reference, because `ch3:mrail` has to be
 # built for InfiniBand.
 #
-# The column `level` is the thread level that Horovod got. For example, the reference's row `MPICH
-# 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that Horovod over MPICH requested SINGLE and
-# got it. In the rows for `ch3:mrail`, `less` stands for any level below MULTIPLE.
+# The column `level` is the thread level that Horovod got. For example, the reference's row
+# `MPICH 5.0.2`, `ch4:ucx`, `asked for less`, `SINGLE` says that Horovod over MPICH requested SINGLE
+# and got it. In the rows for `ch3:mrail`, `less` stands for any level below MULTIPLE.
 
 # %%
 columns = ["mpi", "channel", "setting", "level"]
@@ -216,34 +235,34 @@ mrail = reference[reference.channel == "ch3:mrail"].set_index("setting").level
 predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, socket"])
 
 # %% [markdown]
-# **Explain.** Among all rows in which Horovod requests MULTIPLE, you should see a lower level only
-# for `ch3:mrail` with affinity on. With `socket` the rank is also bound, but to several cores, and
-# gets MULTIPLE.
+# **Explain.** Where Horovod requests MULTIPLE, you should see a lower level only in the row
+# `affinity on` of `ch3:mrail`. In its row `affinity on, socket` the rank is also bound, but to
+# several cores, and gets MULTIPLE.
 #
-# Your own table might show MULTIPLE with affinity on. In that case your MVAPICH2 uses another
-# channel, such as `ch3:nemesis` for TCP, which does not bind ranks, and neither does MPICH. A
-# laptop without problems therefore proves nothing for the cluster.
+# Your own table might show MULTIPLE in the row `affinity on`. In that case your MVAPICH2 uses
+# another channel, such as `ch3:nemesis` for TCP, which does not bind ranks. MPICH does not bind
+# ranks either. A laptop without problems therefore proves nothing for the cluster.
 #
-# In a program of your own, call `hvd.mpi_threads_supported()` after `hvd.init()`. It is True only
+# In your own scripts, call `hvd.mpi_threads_supported()` after `hvd.init()`. It returns True only
 # if the level is MULTIPLE.
 #
 # How can you get MULTIPLE on a cluster?
 # <details><summary>Answer</summary>
 #
-# The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another program binds the ranks, as
-# srun does. It also switches off MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its
-# guide](@mvapich2_gdr), sections 9.4 and 13.7).
-#
-# The policy `MV2_CPU_BINDING_POLICY=hybrid` keeps this choice, and Horovod still gets MULTIPLE,
-# because each rank is bound to several cores. It needs `MV2_THREADS_PER_PROCESS`, the number of
-# cores for each rank.
+# - *No binding by MVAPICH2.* The simplest way is `MV2_ENABLE_AFFINITY=0`, provided that another
+#   program binds the ranks, as Slurm's launcher does. This variable also switches off
+#   MVAPICH2-GDR's own choice of cores near the GPU and the NIC ([its guide](@mvapich2_gdr),
+#   sections 9.4 and 13.7).
+# - *Several cores for each rank.* The policy `MV2_CPU_BINDING_POLICY=hybrid` keeps this choice, and
+#   Horovod still gets MULTIPLE, because each rank is bound to several cores. The policy needs
+#   `MV2_THREADS_PER_PROCESS`, the number of cores for each rank.
 # </details>
 
 # %% [markdown]
 # ## The command that starts a job
-# On a laptop, `mpiexec -n 2 python train.py` is enough. On a cluster, a command without some of its
-# options starts without an error, too. But then each rank may have a single core, or be a job of
-# its own. Which variables and options must the command contain?
+# On a laptop, `mpiexec -n 2 python train.py` is enough. On a cluster, a job also starts without an
+# error if its command lacks some options. But then each rank may have only a single core, or each
+# may run as a separate job. Which variables and options must the command contain?
 #
 # Whatever starts the ranks, MVAPICH2-GDR needs three **variables** for Horovod:
 #
@@ -259,53 +278,56 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # Horovod the guide says: "do not use the LD_PRELOAD option".
 # </details>
 #
-# Next come the **options** of the launcher. Suppose that a job has 2 nodes with 4 GPUs each, one
-# rank for each GPU, and 14 cores for each rank. [`srun`](@slurm_srun) is the launcher of Slurm, the
-# scheduler of most clusters. It passes its own environment to the ranks, so the variables stand
-# before it, after `env`:
+# Next come the **options** of the launcher. [`srun`](@slurm_srun) is the launcher of Slurm, the
+# scheduler of most clusters. For a job with 2 nodes of 4 GPUs each, one rank for each GPU, and 14
+# cores for each rank, the command is
 #
 #     env MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 \
 #         srun --mpi=pmi2 --nodes=2 --ntasks-per-node=4 --cpus-per-task=14 \
 #         --gpus-per-node=4 --gpu-bind=none python train.py
 #
+# The variables come before `srun`, after `env`, because srun passes its own environment to the
+# ranks. Three of the options need an explanation:
+#
 # | option | what can happen without it |
 # |---|---|
 # | `--mpi=pmi2` | 8 separate programs run, each of which is rank 0, because ranks find each other through PMI2, a Process Management Interface |
-# | `--cpus-per-task=14` | many sites give each rank **one** core, for Horovod's thread and the data loaders, too. If a node has 56 cores, 52 of them are then silently idle |
+# | `--cpus-per-task=14` | many sites give each rank **one** core, on which Horovod's thread and the data loaders run, too. Of 56 cores in a node, 52 are then silently idle |
 # | `--gpu-bind=none` | a site might hide the other GPUs, so that a rank cannot reach them directly |
 #
 # ### Exercise 42.2 · Write the command, and start it
-# This exercise has two functions and, after the second, one check. The first, `variables(flavor)`,
-# returns the environment variables as a dictionary of strings. There are three flavors:
+# Write two functions, which one check tests together.
 #
-# - "mvapich-plus" needs only `MVP_ENABLE_GPU=1`, its default, which we state explicitly. The result
-#   is `{"MVP_ENABLE_GPU": "1"}`.
-# - "mvapich2", on CPUs, needs only `MV2_ENABLE_AFFINITY=0`.
-# - "mvapich2-gdr" needs the three variables of the table.
+# **`variables(flavor)`** returns the environment variables as a dictionary of strings. About 5
+# lines. *(beginner)*
 #
-# About 5 lines. *(beginner)*
+# | flavor | variables |
+# |---|---|
+# | "mvapich-plus" | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly: the result is `{"MVP_ENABLE_GPU": "1"}` |
+# | "mvapich2", on CPUs | only `MV2_ENABLE_AFFINITY=0` |
+# | "mvapich2-gdr" | the three variables of the first table above |
 #
-# The second, `command(…)`, returns the command above for srun, for any job. A Python program passes
-# a command to the operating system **as a list of strings**. Whatever stands between two spaces is
-# one string, so `-n 8` is two strings and `--nodes=2` is one. For example, `mpiexec`, which we use
-# on one machine without Slurm, starts 8 ranks with 14 cores each by
-#
-#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
-#
-# (`OMP_NUM_THREADS=14` allows each rank 14 threads for computing. The command for srun does not set
-# it.)
-#
-# As a list, in which `*pairs` inserts all variables and `*program` inserts the program, this is
-#
-#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
-#
-# The part for mpiexec is given. The function finds the job's size in `job`:
+# **`command(launcher, job, variables, program)`** returns the command above for srun, for any job.
+# Its argument `variables` is such a dictionary, and `job` contains the job's size:
 #
 # - `job.nodes` is the number of nodes, and `job.cores` is the number of cores for each rank.
 # - `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on **each** node. If `job.gpus` is
 #   0, the command does not mention GPUs.
 #
-# About 4 lines. *(intermediate)*
+# A Python program passes a command to the operating system **as a list of strings**. Each part
+# between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one. The part for
+# `mpiexec`, which we use on one machine without Slurm, is given as an example. To start 8 ranks
+# with 14 cores each, its command and list are as follows, where `*pairs` inserts all variables and
+# `*program` inserts the program:
+#
+#     env MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 mpiexec -n 8 -bind-to core:14 python train.py
+#
+#     ["env", *pairs, "OMP_NUM_THREADS=14", "mpiexec", "-n", "8", "-bind-to", "core:14", *program]
+#
+# (`OMP_NUM_THREADS=14` allows each rank 14 threads for computing. The command for srun does not set
+# it.)
+#
+# Write the part for srun. About 4 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: variables, and an option with a number</summary>
 #
@@ -356,16 +378,16 @@ check("42.2", variables, command)
 # Now start your command, with srun on two nodes if Slurm is available, and otherwise with mpiexec
 # on this machine. (In the command for srun, the site's own `--mpi=…` replaces yours.)
 #
-# The program that it starts prints one row for each rank, and performs an allreduce of a gradient
-# of 16 MiB. This takes about 10 s for each MPI library. You read the row like this:
+# The program performs an allreduce of a gradient of 16 MiB, and prints one row for each rank. This
+# takes about 10 s for each MPI library. The row has these columns:
 #
 # | column | what it shows | if the command is right |
 # |---|---|---|
 # | rank, host | the rank, and its node | every rank occurs exactly once |
-# | cores | how many cores the rank may use | the requested number, here only 1 (more on a tabletop cluster, which simulates nodes on one machine and does not bind ranks) |
+# | cores | how many cores the rank may use | the requested number, here 1 (more on a tabletop cluster, which simulates nodes on one machine and does not bind ranks) |
 # | mpi | its MPI library | one of those that the cell before exercise 42.1 named |
 # | level | the thread level that this library provides if MULTIPLE is requested, as by Horovod | MULTIPLE |
-# | staged | was the gradient copied from the GPU to host memory first? | False; True only if the gradient is on a GPU and MPI cannot read GPU memory |
+# | staged | whether the gradient was first copied from the GPU to host memory | False; True only if the gradient is on a GPU and MPI cannot read GPU memory |
 # | MB/s | bytes of the gradient, divided by the seconds of its allreduce | no fixed value; ranks on two nodes cannot exceed the bandwidth of their network |
 
 # %%
@@ -376,12 +398,15 @@ else:
 
 # %% [markdown]
 # **Explain.** If `rank`, `cores` and `level` are as this table says, the command has started what
-# it should. With fewer cores than requested, Horovod's thread and the data loaders of a rank would
-# share a core. If the ranks do not find each other, for example without `--mpi=pmi2`, this program
-# stops with an error. Your own script might run on, as several separate jobs.
+# it should. Otherwise, look for one of these faults:
 #
-# On a cluster, `level` tells you whether your variables have worked. What would you check first if
-# it were SINGLE there, with MVAPICH2 and its channel `ch3:mrail`?
+# - *Fewer cores than requested.* Horovod's thread and the data loaders of a rank share a core.
+# - *Ranks that do not find each other*, for example without `--mpi=pmi2`. This program stops with
+#   an error, but your own script might run on, as several separate jobs.
+# - *A lower level.* On a cluster, `level` tells you whether your variables have worked.
+#
+# What would you check first if `level` were SINGLE on a cluster, with MVAPICH2 and its channel
+# `ch3:mrail`?
 # <details><summary>Answer</summary>
 #
 # Print `os.environ.get("MV2_ENABLE_AFFINITY")` on a rank. If it is not "0", the variable did not
@@ -393,8 +418,8 @@ else:
 # ## Which library performed the allreduce?
 # Suppose that a job runs with the right ranks and the right MPI. Did this MPI also average the
 # gradients? `hvd.mpi_built()` only tells you which library *could* be used. The **timeline** tells
-# you which one *was*: with `HOROVOD_TIMELINE=file`, rank 0 writes every activity of every tensor to
-# a file.
+# you which library *was* used. If you set `HOROVOD_TIMELINE=file`, rank 0 writes every *activity*
+# of every tensor to this file, that is, what Horovod does with the tensor, and when.
 #
 # The next cell trains for three steps with three gradients. It prints the first 18 activities in
 # the order in which they began, each with its time and its tensor. (The last lines might belong to
@@ -408,8 +433,7 @@ for activity in own[:18]:
     print(f"{1e3 * activity.start:>10.2f} ms  {activity.tensor:<22}{activity.name}")
 
 # %% [markdown]
-# Choose one tensor, and follow it from top to bottom. A tensor that is sent alone does not need the
-# buffer, so the names with FUSION_BUFFER are absent for it:
+# Choose one tensor, and follow it from top to bottom:
 #
 # | activity | what happens |
 # |---|---|
@@ -419,14 +443,18 @@ for activity in own[:18]:
 # | MEMCPY_IN_FUSION_BUFFER | the gradient is copied into the buffer |
 # | MPI_ALLREDUCE | one call of the library processes the whole content of the buffer, or the one tensor |
 # | MEMCPY_OUT_FUSION_BUFFER | the sum is copied out of the buffer |
+#
+# A tensor that is sent alone does not need the buffer, so it has no activities with FUSION_BUFFER.
 
 # %% [markdown]
 # ### Exercise 42.3 · Which library, in how many calls?
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# An activity whose name begins with the name of a library (MPI, GLOO, NCCL, CCL) and `_` has moved
-# data. The tensors of **one** call begin in immediate succession, and other activities begin
-# between two calls. For example, take these activities, in the order in which they began:
+# An activity has moved data if its name begins with the name of a library (MPI, GLOO, NCCL, CCL)
+# and `_`. In **one** call, a library has such an activity for each tensor of the call, and these
+# begin directly one after the other. Other activities begin between two calls.
+#
+# For example, take these activities, in the order in which they began:
 #
 #     MPI_ALLREDUCE              MPI_ALLREDUCE               one call with 2 tensors
 #     MEMCPY_OUT_FUSION_BUFFER   MEMCPY_OUT_FUSION_BUFFER    copies, no call of a library
@@ -435,9 +463,9 @@ for activity in own[:18]:
 # Together, `MPI_ALLREDUCE` has 2 calls with 3 tensors, so `carried` returns
 # `{"MPI_ALLREDUCE": (2, 3)}`.
 #
-# The loop in `carried` goes through such groups. In each turn, `name` is an activity, and `count`
-# is the number of times that it begins in immediate succession, above 2, 2 and 1. For each activity
-# of a library, store (calls, tensors) in `proof`. About 3 lines. *(beginner)*
+# The loop in `carried` goes through groups of equal activities, such as the three lines above. In
+# each turn, `name` is the activity, and `count` is the size of the group (above 2, 2 and 1). For
+# each activity of a library, store (calls, tensors) in `proof`. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: does it belong to a library?</summary>
 #
@@ -470,19 +498,21 @@ check("42.3", carried)
 
 # %% [markdown]
 # ### Predict
-# A step of the network below averages 12 gradients of 256 KiB each. How many calls of MPI's
-# allreduce does it take with `HOROVOD_FUSION_THRESHOLD=0`, which switches the fusion buffer off?
-# And with the default buffer of 128 MiB, how many calls does the step with the fewest calls take?
+# A step of the network below averages 12 gradients of 256 KiB each. How many allreduce calls does
+# MPI perform in a step?
+#
+# - `calls_unfused`: with `HOROVOD_FUSION_THRESHOLD=0`, which switches the fusion buffer off.
+# - `calls_fused_at_best`: with the default buffer of 128 MiB, in the step with the fewest calls.
 
 # %%
 predict("42.3", calls_unfused=12, calls_fused_at_best=1)
 
 # %% [markdown]
 # ### Measure
-# Each MPI library trains with fusion (*fused*) and without it (*unfused*). The control is
-# [Gloo](@gloo), a library for collectives over TCP that this kit's Horovod contains. Its timeline
-# must contain Gloo's name and must not contain MPI's. This takes about half a minute, or a minute
-# on a busy machine.
+# The network is trained over each MPI library with fusion (*fused*) and without it (*unfused*). The
+# control is [Gloo](@gloo), a library for collectives over TCP that this kit's Horovod contains. Its
+# timeline must contain Gloo's name and must not contain MPI's. This takes about half a minute, or a
+# minute on a busy machine.
 
 # %%
 ways = {"fused": {}, "unfused": {"HOROVOD_FUSION_THRESHOLD": "0"}}
@@ -493,8 +523,8 @@ if free:  # in a job the build of Horovod may have another library carry
     results["Gloo"] = lab42.trained(gloo, size, ranks)
 
 # %% [markdown]
-# Your `carried` now reads these timelines. A timeline contains many steps, but a step has one
-# tensor for each of the 12 gradients. If `carried` returns 60 calls with 480 tensors, for example,
+# Your `carried` now reads these timelines. A timeline contains many steps, and a step has one
+# tensor for each of the 12 gradients. For example, if `carried` returns 60 calls with 480 tensors,
 # these are 480 / 12 = 40 steps, and 60 / 40 = 1.5 calls per step.
 #
 # Each line of the output names the library of a run, the operations in its timeline, and the
@@ -525,10 +555,10 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # ## Did my gradients stay on the GPU?
 # A GPU job can be slow because its gradients are silently copied through host memory. In 2018, for
 # example, a user found MPI_ALLREDUCE and no NCCL_ALLREDUCE in his timeline, because his Horovod had
-# been built without NCCL ([Horovod's issue 321](@horovod_issue_321)). You can learn to read such
-# timelines without a GPU, because they are only text.
+# been built without NCCL ([Horovod's issue 321](@horovod_issue_321)).
 #
-# Who receives a gradient that is on a GPU? Horovod is built in one of three ways:
+# You can learn to read such timelines without a GPU, because they are only text. First you need to
+# know what receives a gradient that is on a GPU, which depends on how Horovod was built:
 #
 # | build | what receives the gradient |
 # |---|---|
@@ -536,17 +566,17 @@ predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best[
 # | `mpi` | MPI gets this address, which it must be able to accept (**CUDA-aware** MPI) |
 # | `host` | Horovod first copies the gradient to host memory, and MPI or Gloo process the copy |
 #
-# A timeline has one row for each tensor, which contains its activities. The next cell prints the
-# row of one gradient for each of four jobs. (The first row was recorded on a CPU. The others were
-# derived from the source code of Horovod 0.28.1, because we had no file of a GPU job.)
+# In a timeline, the activities of each tensor form one row. The next cell prints the row of one
+# gradient for each of four jobs. (The first row was recorded on a CPU. The others were derived from
+# the source code of Horovod 0.28.1, because we had no file of a GPU job.)
 
 # %%
 lab42.show_rows(lab42.JOURNEYS[:4])
 
 # %% [markdown]
 # Compare the third and the fourth row: **they are identical.** The timeline alone therefore does
-# not show whether MPI received GPU memory. You need two more facts: where your gradients are
-# (`gradient.device`), and which build you use.
+# not show whether MPI received GPU memory. To find out, you also need to know where your gradients
+# are (`gradient.device`) and which build you use.
 #
 # Does the build `nccl` exclude a copy to host memory? The next cell prints a fifth row.
 
@@ -554,8 +584,8 @@ lab42.show_rows(lab42.JOURNEYS[:4])
 lab42.show_rows(lab42.JOURNEYS[4:5])
 
 # %% [markdown]
-# No: the fifth row looks like the third and the fourth, although the build is `nccl`. Whoever
-# builds Horovod can choose NCCL for a single operation, for example with
+# It does not. The fifth row looks like the third and the fourth, although the build is `nccl`. When
+# Horovod is built, NCCL can be chosen for single operations, for example with
 # `HOROVOD_GPU_BROADCAST=NCCL` (lab 43). No library was chosen for the allreduce of this job, so
 # Horovod copies the gradient to host memory, as in the build `host`.
 #
@@ -565,16 +595,20 @@ lab42.show_rows(lab42.JOURNEYS[4:5])
 # |---|---|
 # | a name that begins with `NCCL_` | NCCL transferred GPU memory, at least on a part of the path |
 # | `MEMCPY_IN_HOST_BUFFER` | a copy to host memory, for MPI between the nodes |
-# | `MPI_…` without these two | build `mpi`: MPI received GPU memory; other builds: a copy in host memory |
+# | `MPI_…` without these two, build `mpi` | MPI received GPU memory |
+# | `MPI_…` without these two, other builds | MPI received a copy in host memory |
 # | `GLOO_…` | Gloo received a copy in host memory (build `host`) |
 #
-# Two other names tell you nothing: the buffer of `MEMCPY_IN_FUSION_BUFFER` can be in GPU or in host
-# memory, and a build with CUDA writes `WAIT_FOR_DATA` for CPU tensors, too.
+# Two other names tell you nothing:
+#
+# - `MEMCPY_IN_FUSION_BUFFER`: this buffer can be in GPU or in host memory.
+# - `WAIT_FOR_DATA`: a build with CUDA writes this name for CPU tensors, too.
 
 # %% [markdown]
 # ### Exercise 42.4 · Tell the way
-# Write `way_of(activities, device, build)` for the row of one gradient. It returns one of four
-# strings:
+# Write `way_of(activities, device, build)` for the row of one gradient. `activities` are the names
+# in the row, `device` is where the gradient is, and `build` is "host", "nccl" or "mpi". The
+# function returns one of four strings:
 #
 # | string | when |
 # |---|---|
@@ -583,11 +617,11 @@ lab42.show_rows(lab42.JOURNEYS[4:5])
 # | `"stayed on the GPU"` | NCCL transferred it, and it was not copied to the host |
 # | `"CUDA-aware MPI"` | Horovod passed GPU memory to MPI |
 #
-# For example, suppose that a gradient is on `cuda:0`, that the build is `host`, and that the row
-# contains `MEMCPY_IN_FUSION_BUFFER GLOO_ALLREDUCE MEMCPY_OUT_FUSION_BUFFER`. The gradient is on a
-# GPU, so we look for `MEMCPY_IN_HOST_BUFFER` and for a name that begins with `NCCL_`, and find
-# neither. The build is not `mpi` either, so the library received a copy in host memory: the
-# gradient was `"staged through the host"`.
+# For example, take a gradient on `cuda:0`, the build `host`, and the row
+# `MEMCPY_IN_FUSION_BUFFER GLOO_ALLREDUCE MEMCPY_OUT_FUSION_BUFFER`. The gradient is on a GPU, so we
+# look for `MEMCPY_IN_HOST_BUFFER` and for a name that begins with `NCCL_`, and find neither. The
+# build is not `mpi` either, so the library received a copy in host memory, and the gradient was
+# `"staged through the host"`.
 #
 # About 7 lines. *(intermediate)*
 #
@@ -624,8 +658,7 @@ check("42.4", way_of)
 # %% [markdown]
 # ### Measure: your own gradients
 # The next cell applies your `way_of` to every gradient that you trained above with fusion, and
-# prints how many took which way. For comparison it also prints what labkit says about these
-# tensors.
+# prints how many took which way and, for comparison, what labkit says about these tensors.
 
 # %%
 for library in libraries.values():
@@ -634,18 +667,27 @@ for library in libraries.values():
         print(f"{library}: {count} gradients, {way}. labkit says: {training.where.describe()}")
 
 # %% [markdown]
-# **Explain.** On a machine without GPUs all gradients are CPU tensors, and the timeline is right to
-# show MPI. With GPUs and `make run LAB=42 HOROVOD=nccl` the gradients should stay on the GPU.
-# `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI.
+# **Explain.** On a machine without GPUs all gradients are CPU tensors, so the timeline should show
+# MPI. On GPUs, the result depends on the build:
+#
+# - With `make run LAB=42 HOROVOD=nccl`, the gradients should stay on the GPU.
+# - `HOROVOD=mpi` is the build for MVAPICH2-GDR, which passes the GPU's memory to MPI.
 #
 # Does "CUDA-aware MPI" mean that no data passes through host memory?
 # <details><summary>Answer</summary>
 #
 # No. The timeline does not show what MPI does with GPU memory. By MVAPICH2-GDR's guide (13), the
-# NIC reads data from the GPU itself only up to `MV2_GPUDIRECT_LIMIT` (nominally 8192 bytes), and
-# writes data there up to `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` (131072). Between nodes, longer messages
-# are sent in chunks through host memory, the second path in the figure at the top. Lab 27 measures
-# such paths. A name with `NCCL_` does not exclude host memory, either, because NCCL's path SHM uses it (lab
+# NIC itself accesses GPU memory only up to these message sizes:
+#
+# | the NIC | limit | bytes |
+# |---|---|---|
+# | reads data from the GPU | `MV2_GPUDIRECT_LIMIT` | 8192 (nominally) |
+# | writes data to the GPU | `MV2_USE_GPUDIRECT_RECEIVE_LIMIT` | 131072 |
+#
+# Between nodes, longer messages are sent in chunks through host memory, the second path in the
+# figure at the top. Lab 27 measures such paths.
+#
+# A name with `NCCL_` does not exclude host memory, either, because NCCL's path SHM uses it (lab
 # 43).
 # </details>
 
@@ -662,11 +704,9 @@ for library in libraries.values():
 #   to this library. Lab 43 continues with NCCL.
 
 # %% [markdown]
-# ## Going further (optional): MVAPICH2's own launcher
-# This part takes about 10 more minutes.
-#
-# MVAPICH2 has a launcher of its own, `mpirun_rsh`, which needs no Slurm. For the job of exercise
-# 42.2, with 2 nodes, 4 GPUs on each and 14 cores for each rank, the command is
+# ## Going further (optional): MVAPICH2's own launcher (10 minutes)
+# MVAPICH2's launcher, `mpirun_rsh`, needs no Slurm. For the job of exercise 42.2, with 2 nodes, 4
+# GPUs on each and 14 cores for each rank, the command is
 #
 #     mpirun_rsh -export-all -np 8 -hostfile hosts \
 #         MV2_USE_CUDA=1 MV2_SUPPORT_DL=1 MV2_ENABLE_AFFINITY=0 OMP_NUM_THREADS=14 python train.py
@@ -677,13 +717,13 @@ for library in libraries.values():
 # | `-hostfile hosts` | the next arguments are taken for host names. The file `hosts` has a line `node1:4` for each node |
 # | `OMP_NUM_THREADS=14` | each rank starts a thread for every core of the node, because mpirun_rsh does not bind ranks |
 #
-# The variables have a fixed place. mpirun_rsh treats an argument with a `=` as a variable only
-# *directly before* the program, because arguments after the program belong to the program.
+# mpirun_rsh treats an argument with a `=` as a variable only *directly before* the program, because
+# arguments after the program belong to the program.
 
 # %% [markdown]
 # ### Exercise 42.5 · The command for mpirun_rsh (optional)
 # Write `rsh_command`, which returns this command for any job as a list of strings. The file is
-# always called `hosts`, and nothing in the command mentions the number of GPUs. The command is only
+# always called `hosts`, and the command does not mention the number of GPUs. The command is only
 # checked, not run. About 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: how many strings?</summary>
@@ -711,13 +751,11 @@ def rsh_command(job, variables, program):
 check("42.5", rsh_command)
 
 # %% [markdown]
-# ## Going further (optional): two nodes
-# This part takes about 2 more minutes, and the job runs in the meantime.
-#
+# ## Going further (optional): two nodes (2 minutes)
 # `make submit LAB=42 NODES=2 MPI=mvapich2` runs this lab as a job, and `make tabletop` starts two
-# nodes on this machine for it. Its timelines prove which library performed the allreduce between
-# the nodes. `make results` names the file with the job's output, whose lines contain the
-# operations, such as `MPI_ALLREDUCE`.
+# nodes on this machine for it. While the job runs, you can continue. The timelines of the job prove
+# which library performed the allreduce between the nodes. `make results` names the file with the
+# job's output, whose lines contain the operations, such as `MPI_ALLREDUCE`.
 #
 # ### Further reading
 # - [@mvapich2_gdr] Section 7.3 describes Horovod, section 9 the binding of ranks, and section 13

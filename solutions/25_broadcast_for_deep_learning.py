@@ -4,25 +4,26 @@
 # Before allreduce became the rule, many training programs let one rank update the parameters and
 # send them to all ranks, in every training step. Such a program needs a broadcast for each layer,
 # and the time of these broadcasts grows with the number of GPUs while the computation of a GPU
-# stays the same. In our model of VGG-16 on 128 GPUs, a plain tree spends half of the training time
-# on broadcasts. Today, most data-parallel jobs still broadcast their parameters once, at the start.
+# stays the same.
 #
-# In this lab we build broadcasts that are fast for long vectors, up to the pipelined chain that
-# MVAPICH2-GDR uses for deep learning. First we write scatter-allgather and the chain, which cut the
-# vector into chunks, and find the best number of chunks. Then we compare five broadcasts on a
-# modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Four optional last
-# parts (about 15 minutes more) explain a result of this comparison, ask how sure the result is, run
-# the broadcasts on real ranks, and compare with published gains.
+# In our model of VGG-16 on 128 GPUs, the broadcasts take half of the training time if they use the
+# tree of lab 21. Today, most data-parallel jobs still broadcast their parameters once, at the
+# start.
+#
+# In this lab we write two broadcasts that cut a long vector into chunks, *scatter-allgather* and
+# the *pipelined chain*, and find the best number of chunks. Then we compare five broadcasts on a
+# modeled GPU cluster with 128 ranks, and choose one for each layer of VGG-16. Four optional parts
+# (about 15 minutes more) follow the recap.
 #
 # **After this lab you can** (1) build a broadcast by scatter-allgather and by a pipelined chain,
-# (2) compute the best number of chunks from the time α of a message and the time β of a byte, and
-# (3) choose a broadcast for each layer of a network.
+# (2) compute the best number of chunks from the time α per message and the time β per byte, and (3)
+# choose a broadcast for each layer of a network.
 #
 # ![What each of four ranks sends over time: the tree sends whole vectors in two steps, scatter-allgather and the pipelined chain send quarters and take three quarters of the tree's time](25_broadcasts.svg)
 #
 # *Three broadcasts from rank 0 to three other ranks. Each box is a message, drawn in the row of the
-# rank that sends it, and nβ is the time of a whole vector of n bytes. Each number is that of a
-# chunk, which is a quarter of the vector.*
+# rank that sends it. The number in a box is that of a chunk, a quarter of the vector. A whole
+# vector of n bytes takes the time nβ.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 65 · Level: intermediate · Before: 21, 22, 23
 
@@ -53,15 +54,17 @@ sizes_here = (4096, 65536, 1048576, 16777216)  # bytes per broadcast on real ran
 # ## A broadcast for each layer, in every training step
 # A *root solver* is a training program in which one rank, the root, does the update. It collects
 # the gradients of all ranks, updates the parameters, and broadcasts them with one message for each
-# layer. S-Caffe (Awan et al., 2017), a version of Caffe for many GPUs, was such a program.
+# layer. S-Caffe (Awan et al., 2017), a version of the framework Caffe for many GPUs, was such a
+# program.
 #
 # Its authors made these broadcasts fast in [MVAPICH2-GDR](@mvapich2_gdr), the MPI (Message Passing
-# Interface) library for GPUs of Ohio State University. GDR is short for GPUDirect RDMA (remote
-# direct memory access), with which a NIC (network interface card) reads and writes the memory of a
-# GPU.
+# Interface) library for GPUs of Ohio State University.
 #
-# How long are the messages of such a program? The next cell prints the megabytes of each layer of
-# VGG-16. The longest is fc6, the first fully connected layer.
+# GDR is short for GPUDirect RDMA (remote direct memory access), with which a NIC (network interface
+# card) reads and writes the memory of a GPU.
+#
+# How long are the messages of such a program? The next cell prints the size of each layer's
+# parameters in VGG-16. The largest layer is fc6, the first fully connected one.
 
 # %%
 # Bytes, float32.
@@ -70,26 +73,36 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 
 # %% [markdown]
 # ## Scatter, then allgather
-# In this lab p is the number of ranks, and a message of n bytes takes α + nβ seconds (lab 22). In a
-# *step* of an algorithm a rank sends and receives at most one message, while a *training step*
-# processes one batch.
+# This lab uses these symbols and terms:
+#
+# - p is the number of ranks.
+# - α is the time per message and β the time per byte, so a message of n bytes takes α + nβ seconds
+#   (lab 22).
+# - In a *step* of an algorithm a rank sends and receives at most one message.
+# - A *training step* processes one batch.
 #
 # The tree from lab 21, `tree_broadcast(comm, vector, root)`, sends the whole vector ⌈log₂ p⌉ times,
-# one after another. With 128 ranks it sends the 411 MB of layer fc6 seven times in a row. To
-# *receive* n bytes, however, a rank needs only nβ seconds. The tree is slow because each rank waits
-# for the whole vector before it sends anything.
+# one after another. With 128 ranks it sends the 411 MB of layer fc6 seven times in a row, although
+# a rank needs only the time nβ to *receive* n bytes. The tree is slow because each rank waits for
+# the whole vector before it sends anything.
 #
-# The first improvement cuts the vector into p chunks. The root **scatters** the chunks, one to each
-# rank, and then all ranks **allgather** them around a ring, as in lab 21: each rank begins with its
-# own chunk and passes on to the right what has just arrived from the left.
+# The first improvement cuts the vector into p chunks, and has two phases:
+#
+# - **Scatter.** The root keeps chunk 0 and sends one chunk to each other rank.
+# - **Allgather.** All ranks pass chunks around a ring, as in lab 21. Each rank begins with its own
+#   chunk and passes on to the right what has just arrived from the left.
 #
 # This is known as van de Geijn's algorithm, and MPI libraries use it for long vectors. (They often
 # scatter along a tree. Here the root sends every chunk itself, which takes more messages, but no
 # more bytes.)
 #
-# With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more. If we
-# neglect α, they take 1.5 nβ together, while the tree takes 2 nβ. With p ranks they take
-# 2(p − 1)/p nβ, which is always less than 2 nβ.
+# With four ranks the scatter takes 3 messages of a quarter vector and the ring 3 more, as in the
+# figure above. If we neglect α, the times are
+#
+# | ranks | tree | scatter-allgather |
+# |---|---|---|
+# | 4 | 2 nβ | 1.5 nβ |
+# | p | ⌈log₂ p⌉ nβ | 2(p − 1)/p nβ, always less than 2 nβ |
 #
 # The next table follows the chunks 0, 1 and 2 on three ranks, with root 1. The variable `me` is a
 # rank's number counted from the root. In the ring, 0 → 2 means that the rank sends chunk 0 and
@@ -106,10 +119,13 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # rank.
 #
 # ### Exercise 25.1 · Scatter, then allgather
-# Write `scatter_allgather` for any root, any number of ranks, and vectors of any length and type,
-# with `Send`, `Recv` and `Sendrecv`. The root sends chunk i directly to the rank whose `me` is i.
-# Chunks are views, so what you receive into `chunks[i]` is written into `vector`. This takes about
-# 9 lines. *(intermediate)*
+# Write `scatter_allgather` for any root, any number of ranks, and vectors of any length and type.
+# This takes about 9 lines. *(intermediate)*
+#
+# - Use `Send`, `Recv` and `Sendrecv`.
+# - The root sends chunk i directly to the rank whose `me` is i.
+# - The given lines cut `vector` into `chunks`, which are views, so receiving into `chunks[i]`
+#   writes into `vector`.
 #
 # <details><summary>Hint 1: scatter</summary>
 #
@@ -119,7 +135,7 @@ print(f"{net}, MB:", ", ".join(f"{layer} {nbytes / 1e6:.3g}" for layer, nbytes i
 # <details><summary>Hint 2: allgather, nearly the answer</summary>
 #
 # Call `comm.Sendrecv(chunks[(me - i) % comm.size], dest=right, recvbuf=…, source=left)` p - 1
-# times, with i from 0. The chunk that arrives is the one before,
+# times, with i from 0. The number of the chunk that arrives is one lower, so it is
 # `chunks[(me - i - 1) % comm.size]`.
 # </details>
 
@@ -153,13 +169,15 @@ check("25.1", scatter_allgather)
 # another and takes 7 nβ. If the vector is cut into k chunks, however, a rank can send the first
 # chunk *while* it receives the second, so many links work at the same time.
 #
-# The last rank receives its first chunk in step p − 1 and one further chunk in each step after
-# that. Each step moves n/k bytes, so the chain takes
+# The last rank receives its first chunk in step p − 1, and the other k − 1 chunks in the steps
+# after that, one in each. Together these are p − 2 + k steps. Each step moves n/k bytes, so the
+# chain takes
 #
 # **T(k) = (p − 2 + k)(α + nβ/k)**
 #
-# With 8 ranks and 8 chunks, for example, 14 steps of an eighth take 1.75 nβ if we neglect α. A
-# smaller case is three ranks with three chunks, which takes 3 − 2 + 3 = 4 steps:
+# With 8 ranks and 8 chunks, for example, 14 steps of an eighth take 1.75 nβ if we neglect α.
+#
+# The next table shows a smaller case, three ranks with three chunks, in 3 − 2 + 3 = 4 steps:
 #
 # | step | rank 0, the root | rank 1 | rank 2, the last |
 # |---|---|---|---|
@@ -177,13 +195,14 @@ predict("25.2", chain=1.97, tree=6.0)
 
 # %% [markdown]
 # ### Exercise 25.2 · The pipelined chain
-# Write the chain that MVAPICH2-GDR uses for GPUs (Awan et al., 2018). Cut `vector` into `count`
-# chunks of nearly equal length, and pass each chunk on to `right` while the next one arrives from
-# `left`. If `count` is greater than the length of the vector, some chunks are empty.
-#
-# At the ends of the chain `left` or `right` is `PROC_NULL`. A send to `PROC_NULL` and a receive
-# from it do nothing, so all ranks can make the same calls. This takes about 5 lines.
+# Write the chain that MVAPICH2-GDR uses for GPUs (Awan et al., 2018). This takes about 5 lines.
 # *(intermediate)*
+#
+# - Cut `vector` into `count` chunks (k in the formula) of nearly equal length. If `count` is
+#   greater than the length of the vector, some chunks are empty.
+# - Pass each chunk on to `right` while the next one arrives from `left`.
+# - At the ends of the chain `left` or `right` is `PROC_NULL`. A send to `PROC_NULL` and a receive
+#   from it do nothing, so all ranks can make the same calls.
 #
 # <details><summary>Hint 1: what must overlap</summary>
 #
@@ -224,9 +243,12 @@ check("25.2", chain)
 # ### Measure: the pipeline fills and drains
 # Now 8 chunks are broadcast to 8 ranks on the **virtual cluster**, the simulator that lab 23
 # introduced. Here all of its links are alike (10 GB/s), and every send waits for its receive, as
-# long messages do. In the plot each thin bar is one chunk that a rank sends, and a step takes about
-# 0.1 ms. Look for the last bar of rank 6, after which rank 7 has all chunks. The lines below the
-# plot show the time to send 1 GB to 64 ranks as a multiple of nβ.
+# long messages do.
+#
+# In the plot each thin bar is one chunk that a rank sends, and a step takes about 0.1 ms. Look for
+# the last bar of rank 6, after which rank 7 has all chunks.
+#
+# The lines below the plot give the time to send 1 GB to 64 ranks, as a multiple of nβ.
 
 # %%
 run = virtual.Cluster(8, machine=lab25.STRICT).run(chain, np.zeros(10**6), 0, 8, trace=True)
@@ -241,16 +263,25 @@ for count in (1, 64, 640):
 # last chunk to rank 7 in step 14, which is p − 2 + k = 8 − 2 + 8. In the middle of the plot nearly
 # all links work at the same time.
 #
-# The printed lines should show that with 64 chunks the chain is as good as scatter-allgather. Both
-# take about 1.97 nβ, because (64 − 2 + 64)/64 and 2 · 63/64 are both 1.97, while the tree takes
-# 6 nβ. With more chunks the chain approaches nβ, and 640 chunks take about 1.1 nβ.
+# The printed lines should be close to the formulas without α:
+#
+# | to 64 ranks | time, in nβ |
+# |---|---|
+# | tree | log₂ 64 = 6 |
+# | scatter-allgather | 2 · 63/64 = 1.97 |
+# | chain of 1 chunk | (64 − 2 + 1)/1 = 63 |
+# | chain of 64 chunks | (64 − 2 + 64)/64 = 1.97 |
+# | chain of 640 chunks | (64 − 2 + 640)/640 = 1.1 |
+#
+# With 64 chunks the chain is thus as good as scatter-allgather, and with more chunks it approaches
+# nβ.
 #
 # ## Into how many chunks?
 # The more chunks there are, the sooner all links work at the same time, but each chunk is one more
-# message and costs α. Somewhere in between is the best number of chunks. The table shows this for
-# 8 ranks and a vector for which nβ is 100 α:
+# message and costs α. Somewhere in between is the best number of chunks. The table shows this for 8
+# ranks and a vector for which nβ is 100 α:
 #
-# | chunks | T(k) |
+# | chunks k | T(k) = steps · time of a step |
 # |---|---|
 # | 1 | 7 · 101 α = 707 α |
 # | 20 | 26 · 6 α = 156 α |
@@ -288,9 +319,8 @@ check("25.3", best_chunks)
 # %% [markdown]
 # ### Measure: how much does the best k matter?
 # The vector is a layer of VGG-16 with 9.4 MB, which is broadcast to 64 ranks of the same virtual
-# cluster. The plot has one point for your best k, one for twice as many chunks, and one each for
-# 1/2, 1/4, 1/8, 1/16 and 1/32 as many. One curve is the formula T(k), the other a run of your
-# chain.
+# cluster. The plot has points for your best k, for twice as many chunks, and for 1/2, 1/4, 1/8,
+# 1/16 and 1/32 as many. One curve is the formula T(k), and the other shows runs of your chain.
 
 # %%
 curves = lab25.chain_by_chunks(chain, best_chunks, nbytes=float(sorted(layers)[len(layers) // 2]))
@@ -301,18 +331,24 @@ measured = curves["your chain"]
 print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 
 # %% [markdown]
-# **Explain.** You should see the runs of your chain on the line of T(k). The minimum is wide, so
+# **Explain.** You should see the runs of your chain on the curve of T(k). The minimum is wide, so
 # half or twice the best k costs only 10 % more time. With very few chunks each step is long, and
 # 1/32 of the best k takes about seven times as long as the best.
 #
 # ## Two levels
-# So far, all links have been equal. In a cluster of nodes with several GPUs they are not, so a
-# broadcast can be *hierarchical*: it first goes from node to node and then to all ranks inside each
-# node.
+# So far, all links have been equal. In a cluster of nodes with several GPUs, the links inside a
+# node differ from those between nodes. A broadcast can then be *hierarchical*, which means that it
+# first goes from node to node and then to all ranks inside each node.
 #
-# For this we split the ranks into groups in two ways (lab 26 builds such groups). The communicator
-# `node` contains the ranks of one node, and `across` contains the ranks that have the same place in
-# their nodes. With 8 ranks, 4 on each node, and root 6:
+# The given `lab25.two_level` is such a broadcast. Each rank has two communicators for it (lab 26
+# builds them):
+#
+# - `across` contains the ranks that have the same place in their nodes. The vector is first sent by
+#   the tree in the root's `across`.
+# - `node` contains the ranks of one node. There the vector is sent by a broadcast that you can
+#   choose.
+#
+# With 8 ranks, 4 on each node, and root 6:
 #
 # | rank | its `node` | its `across` | receives the vector |
 # |---|---|---|---|
@@ -321,17 +357,14 @@ print(f"Your chain is fastest with {min(measured, key=measured.get)} chunks.")
 # | 4, 5, 7 | 4, 5, 6, 7 | not used | then, from rank 6 in `node` |
 # | 0, 1, 3 | 0, 1, 2, 3 | not used | then, from rank 2 in `node` |
 #
-# This broadcast is given as `lab25.two_level`. You can choose the broadcast that it uses inside a
-# node.
-#
 # ### Measure: which broadcast is fastest at which size?
 # The next cell prints the machine on which we compare the broadcasts, a model of nodes with 16 K80
-# GPUs. The lines that begin with *inside* and *between* are the links inside a node and between
-# nodes. The third column says whether a number was published, computed or estimated.
+# GPUs. Its third column says whether a number was published, computed or estimated.
 #
-# The 16 ranks of a node share 2 NICs (the lines *ranks_per_node* and *nics*). Each rank always uses
-# the same one of them, and messages that leave through one NIC at the same time share its
-# bandwidth.
+# - The lines that begin with *inside* and *between* are the links inside a node and between nodes.
+# - The lines *ranks_per_node* and *nics* say that the 16 ranks of a node share 2 NICs. Each rank
+#   always uses the same one of them, and messages that leave through one NIC at the same time share
+#   its bandwidth.
 
 # %%
 machine = virtual.machine(where)
@@ -344,7 +377,7 @@ print(machine)
 # |---|---|---|
 # | 1 | *tree* | the tree over all ranks |
 # | 2 | *scatter-allgather* | exercise 25.1 over all ranks |
-# | 3 | *chain* | exercise 25.2 over all ranks, with your best k, but at most 256 chunks, to keep the simulation short |
+# | 3 | *chain* | exercise 25.2 over all ranks, with your best k, at most 256 |
 # | 4 | *two-level* | two levels with the chain inside |
 # | 5 | *with NCCL* | two levels with a ring of NCCL inside |
 #
@@ -353,13 +386,18 @@ print(machine)
 #
 # <details><summary>How we model NCCL, and the α and β from which the best k is computed</summary>
 #
-# NCCL's ring is modeled as your chain with chunks of 256 KiB, a start of 8.4 µs (from NCCL's tuning
-# model in `src/graph/tuning.cc`), and no handshake. MPI's long messages do wait until their
-# receiver is ready, which we call a handshake (*rendezvous* in lab 20).
+# MPI's long messages wait until their receiver is ready, which we call a handshake (*rendezvous* in
+# lab 20). NCCL's ring is modeled as your chain, with three differences:
 #
-# The links differ, but `best_chunks` takes one α and one β. Most links are inside nodes, so we take
-# α from there, with the handshake. The slowest link limits a pipeline, so we take β between nodes.
-# NCCL's ring has at most 256 chunks here, too, so above 64 MiB they are longer.
+# - It has no handshake.
+# - Its chunks have 256 KiB, or more above 64 MiB. (No chain here has more than 256 chunks, to keep
+#   the simulation short.)
+# - It takes 8.4 µs to start (from NCCL's tuning model in `src/graph/tuning.cc`).
+#
+# The links differ, but `best_chunks` takes one α and one β:
+#
+# - Most links are inside nodes, so we take α from there, with the handshake.
+# - The slowest link limits a pipeline, so we take β between nodes.
 # </details>
 #
 # ### Predict
@@ -370,9 +408,9 @@ print(machine)
 predict("25.4", for_1_KiB=1, for_256_MiB=3)
 
 # %% [markdown]
-# The next cell runs all five ways for all sizes, on 16 to 128 ranks. The dictionary `best` then
-# contains, for each size, the fastest way to broadcast to 128 ranks, as size -> name, and your
-# prediction is compared with it. This takes about half a minute.
+# The next cell runs all five ways for all sizes, on 16 to 128 ranks, and compares your prediction
+# with the result. The dictionary `best` then contains, for each size, the fastest way to broadcast
+# to 128 ranks, as size -> name. This takes about half a minute.
 
 # %%
 ways = lab25.Ways(scatter_allgather, chain, best_chunks, most_chunks, nccl_start)
@@ -382,11 +420,13 @@ places = {way: place for place, way in enumerate(table, start=1)}
 predict.right("25.4", for_1_KiB=places[best[sizes[0]]], for_256_MiB=places[best[sizes[-1]]])
 
 # %% [markdown]
-# The first plot is a map. Each field is one size (x; each is four times the one to its left) and
-# one number of ranks (y). Its color and letters show which way is the fastest, as listed in the
-# legend. The second plot gives the time (left) and the bandwidth (right) of each way of
-# broadcasting to 128 ranks, the top row of the map. The bandwidth is the size of the vector divided
-# by the time of the whole broadcast.
+# The next cell draws the result in two plots:
+#
+# - *A map.* Each field is one size (x; each is four times the one to its left) and one number of
+#   ranks (y). Its color and letters show which way is the fastest, as listed in the legend.
+# - *The time (left) and the bandwidth (right)* of each way of broadcasting to 128 ranks, the top
+#   row of the map. The bandwidth is the size of the vector divided by the time of the whole
+#   broadcast.
 
 # %%
 plots.crossover(table, title=f"The fastest broadcast on {where}")
@@ -408,16 +448,19 @@ plots.bandwidth(curves, title=f"Broadcast to {many} ranks of {where}, on the vir
 # they travel at the same time.
 #
 # For the longest vectors the chain is fastest, because each link carries the vector only once and
-# nearly all links work at the same time. In between, other ways are fastest. The tree has only
-# about 0.24 GB/s for long vectors, because the ranks of a node share its NICs. The first optional
-# part at the end shows how.
+# nearly all links work at the same time. In between, other ways are fastest.
+#
+# The tree has only about 0.24 GB/s for long vectors, because the ranks of a node share its NICs.
+# The first optional part at the end shows how.
 #
 # ### Exercise 25.4 · A broadcast for each layer
 # The layers of VGG-16 have between 7 kB and 411 MB, so no single way is the fastest for all of
 # them. Write `pick(nbytes)`, which returns the name of the way in which to broadcast `nbytes` bytes
 # to `many` ranks. Use the entry of the dictionary `best` whose size is nearest to `nbytes` by
-# ratio. For example, the sizes around 3 MB are 1 MiB and 4 MiB, which differ from it by factors of
-# 2.9 and 1.4, so take the entry of 4 MiB. This takes 2 lines. *(beginner)*
+# ratio. This takes 2 lines. *(beginner)*
+#
+# For example, the sizes around 3 MB are 1 MiB and 4 MiB, which differ from it by factors of 2.9 and
+# 1.4, so take the entry of 4 MiB.
 #
 # <details><summary>Hint 1: nearest by ratio</summary>
 #
@@ -444,10 +487,11 @@ check("25.4", pick)
 # %% [markdown]
 # ### Measure: a training step of VGG-16
 # The next cell adds up the time of all 16 broadcasts of a training step, first with one way for all
-# layers, and then with a way picked for each layer. In the plot, each bar is the sum for one way,
-# and its lower part is the time of the longest layer alone. The lines below it say for how many
-# layers each way was picked, and compare the picked ways with the best single way and two others.
-# This takes about 10 s.
+# layers, and then with a way picked for each layer. This takes about 10 s.
+#
+# In the plot, each bar is the sum for one way, and its lower part is the time of the longest layer
+# alone. The lines below it say for how many layers each way was picked, and compare the picked ways
+# with the best single way and two others.
 
 # %%
 seconds = partial(ways.seconds, ranks=many, machine=machine)
@@ -466,12 +510,22 @@ for way in ("picked", single, "with NCCL", "tree"):
 # tree takes 2.3 s, mostly because of the shared NICs.
 #
 # You should see that picking a way for each layer is only a little better than the chain for all
-# layers (157 ms instead of 169 ms). The eight longest layers, which have 98 % of the bytes, are
-# sent by the chain in both cases. Only the other eight gain, from 22 ms to 9.5 ms in all.
+# layers. The eight longest layers are sent by the chain in both cases, and only the other eight
+# gain:
 #
-# What is this worth in training? A forward and a backward pass need about 93 · 10⁹ operations for
-# each image. With 32 images (our guess) and 1.3 · 10¹² operations per second, a K80's rate in
-# training (lab 32), a GPU computes for 2.3 s in a step:
+# | layers | bytes | chain for all | picked |
+# |---|---|---|---|
+# | the eight longest | 98 % | 147 ms | 147 ms |
+# | the other eight | 2 % | 22 ms | 9.5 ms |
+# | all 16 | 100 % | 169 ms | 157 ms |
+#
+# What is this worth in training? We compare the broadcasts with the computation of a GPU in a step:
+#
+# - A forward and a backward pass need about 93 · 10⁹ operations for each image.
+# - Each GPU has 32 images in a step, which is our guess.
+# - A K80 does 1.3 · 10¹² operations per second in training (lab 32).
+#
+# The computation then takes 32 · 93 · 10⁹ / (1.3 · 10¹²) = 2.3 s:
 #
 # | broadcast | computation | broadcasts | step | share of the broadcasts |
 # |---|---|---|---|---|
@@ -479,10 +533,14 @@ for way in ("picked", single, "with NCCL", "tree"):
 # | with NCCL | 2.3 s | 0.32 s | 2.6 s | 12 % |
 # | picked | 2.3 s | 0.16 s | 2.5 s | 6 % |
 #
-# The table leaves out that the root also collects the gradients, and that S-Caffe hides a part of
-# the broadcasts behind the forward pass (lab 32). Both make the broadcasts' share of a real step
-# smaller. Compared with NCCL inside the nodes, the picked ways shorten this step by 0.16 s of 2.6
-# s, which is 6 %. The 32 images are a guess, and with half as many the gain would be 11 %.
+# Compared with NCCL inside the nodes, the picked ways shorten this step by 0.16 s of 2.6 s, which
+# is a gain of 6 %. (The 6 % in the table is another quantity, the share of the picked ways.) This
+# result has two limits:
+#
+# - With half as many images as we guessed, the gain would be 11 %.
+# - The table leaves out that the root also collects the gradients, and that S-Caffe hides a part of
+#   the broadcasts behind the forward pass (lab 32). Both make the broadcasts' share of a real step
+#   smaller.
 #
 # ### What you take away
 # - No broadcast takes less than nβ. For long vectors and equal links, the tree takes ⌈log₂ p⌉ times
@@ -495,13 +553,12 @@ for way in ("picked", single, "with NCCL", "tree"):
 #
 # Lab 26 builds an allreduce with two levels, and lab 32 hides messages behind computation.
 #
-# ## Going further (optional): why is the tree so slow for long vectors?
-# This part takes about 5 more minutes.
-#
+# ## Going further (optional): why is the tree so slow for long vectors? (5 minutes)
 # The tree has only about 0.24 GB/s for long vectors, although a link between nodes has 6.39 GB/s.
-# Its seven steps explain a factor of about 7, but not of 27. A possible cause is that the 16 ranks
-# of a node share two NICs. The next cell therefore repeats the tree's largest broadcast, first with
-# two NICs in a node and then, as a control, with 16.
+# Its seven steps explain a factor of about 7, but not of 27.
+#
+# A possible cause is that the 16 ranks of a node share two NICs. The next cell therefore repeats
+# the tree's largest broadcast, first with two NICs in a node and then, as a control, with 16.
 
 # %%
 for nics in (machine.nics, machine.ranks_per_node):
@@ -510,24 +567,24 @@ for nics in (machine.nics, machine.ranks_per_node):
 
 # %% [markdown]
 # **Explain.** The shared NICs are the cause, because with 16 of them the tree takes about 0.22 s
-# instead of 1.1 s. In its seven steps, a rank that has the vector sends it to the rank that is 1,
-# 2, 4, 8, 16, 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers,
-# so only the first four steps stay inside a node:
+# instead of 1.1 s.
 #
-# | steps of the tree | messages | time, in whole vectors |
-# |---|---|---|
-# | 1 to 4 | inside the first node | 1 in each step, together 4 |
-# | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC | 8 in each step, together 24 |
+# In the tree's seven steps, a rank that has the vector sends it to the rank that is 1, 2, 4, 8, 16,
+# 32 and 64 further on (with root 0). The ranks of a node are 16 consecutive numbers, so only the
+# first four steps stay inside a node. By arithmetic, a broadcast of 268 MB takes
 #
-# By arithmetic, 24 vectors of 268 MB at 6.39 GB/s and 4 at 11 GB/s take 1.1 s, as printed. In the
-# training step, 24 times the 553 MB of all layers take 2.1 of the tree's 2.3 s.
+# | steps of the tree | messages | whole vectors, one after another | time |
+# |---|---|---|---|
+# | 1 to 4 | inside the first node, at 11 GB/s | 1 in each step, together 4 | 0.1 s |
+# | 5 to 7 | all 16 ranks of a node send to another node, 8 of them through each NIC, at 6.39 GB/s | 8 in each step, together 24 | 1.0 s |
+#
+# The sum is 1.1 s, as printed. In the training step, 24 times the 553 MB of all layers take 2.1 of
+# the tree's 2.3 s.
 #
 # The chain and the two levels don't have this problem, because only one rank of each node sends to
 # other nodes. Where the ranks of a node share NICs, count the vectors that pass through one NIC.
 #
-# ## Going further (optional): how sure is this result?
-# This part takes about 4 more minutes.
-#
+# ## Going further (optional): how sure is this result? (4 minutes)
 # The machine model contains estimates, and we want to know whether the result depends on them. The
 # next cell changes one number at a time. It prints the fastest way to 128 ranks for three sizes,
 # and NCCL's time divided by the time of the fastest way. This takes about 20 s.
@@ -552,14 +609,15 @@ for name, (changed, start) in changes.items():
 
 # %% [markdown]
 # **Explain.** For 1 KiB the tree is fastest in all four cases, and for 256 MiB the chain is, so
-# these results do not depend on the changed numbers. For 1 MiB, with twice the bandwidth inside a
-# node, *with NCCL* is fastest instead of scatter-allgather. There only a measurement on the real
-# machine can decide.
+# these results do not depend on the changed numbers.
 #
-# ## Going further (optional): real ranks
-# This part takes about 4 more minutes. It runs three of our broadcasts and MPI's own `Bcast` on
-# real ranks of this machine, which takes about half a minute. The chain has four chunks. Bars at
-# the points show the interquartile range.
+# For 1 MiB the fastest way does depend on them. With twice the bandwidth inside a node, it is *with
+# NCCL* instead of scatter-allgather, so only a measurement on the real machine can decide.
+#
+# ## Going further (optional): real ranks (4 minutes)
+# The next cell runs three of our broadcasts and MPI's own `Bcast` on real ranks of this machine,
+# which takes about half a minute. The chain has four chunks. Bars at the points show the
+# interquartile range.
 
 
 # %%
@@ -598,9 +656,7 @@ for way, row in curves.items():
 # MPI's own `Bcast` might be faster than the three others at all sizes. A likely cause, not measured
 # here, is that ours call MPI from Python for each message.
 #
-# ## Going further (optional): what was published
-# This part takes about 2 more minutes.
-#
+# ## Going further (optional): what was published (2 minutes)
 # The authors of the chain measured a gain of up to 7 % for VGG on 128 GPUs, in Microsoft's
 # framework CNTK (Awan et al., 2018). Our 6 % are close to it, but do not trust this agreement too
 # much, because our number depends on the 32 images that we guessed.
@@ -608,13 +664,13 @@ for way, row in curves.items():
 # These are further gains, all measured on GPUs. "Up to" mostly refers to short messages, while
 # training spends most of its broadcast time on long ones.
 #
-# | compared | gain | source |
-# |---|---|---|
-# | chain with NCCL-based, inside a node | up to 14 times | Awan, 2018 |
-# | the same, between nodes | up to 16.6 times | Awan, 2018 |
-# | chain with NCCL 2's own, up to middle sizes | up to 10 times | Awan, 2019 |
-# | InfiniBand's multicast with the best before | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
-# | NCCL-based; compared with what is not stated | up to 2 times; VGG in CNTK 38 % | a poster, probably Awan's at SC17; in no paper that we found |
+# | broadcast | compared with | gain | source |
+# |---|---|---|---|
+# | chain, inside a node | NCCL-based | up to 14 times | Awan, 2018 |
+# | chain, between nodes | NCCL-based | up to 16.6 times | Awan, 2018 |
+# | chain, up to middle sizes | NCCL 2's own broadcast | up to 10 times | Awan, 2019 |
+# | InfiniBand's multicast | the best earlier broadcast | 68 % shorter; CNTK 24 % | Chu, poster at SC17 |
+# | NCCL-based | not stated | up to 2 times; VGG in CNTK 38 % | a poster, probably Awan's at SC17; in no paper that we found |
 #
 # ### Further reading
 # - [@awan2018] The pipelined chain, and the comparison with NCCL on up to 128 GPUs.

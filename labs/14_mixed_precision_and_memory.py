@@ -4,9 +4,10 @@
 #
 # Many training runs end with "CUDA out of memory", or take longer than anyone wants to wait.
 # Numbers with 16 bits instead of 32 help with both, because they have half the bytes, and because
-# hardware that is made for them does more arithmetic per second. They also bring a danger, since
-# small numbers may be rounded to zero or lost in a sum. The program does not report this, and the
-# network simply learns less.
+# hardware that is made for them does more arithmetic per second.
+#
+# They also bring a danger, since small numbers may be rounded to zero or lost in a sum. The program
+# does not report this, and the network simply learns less.
 #
 # In this lab we train with 16-bit numbers without losing accuracy, and measure what they gain on
 # this machine in time and in bytes. We first see what goes wrong in each of the two 16-bit formats,
@@ -63,10 +64,12 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # | float16 | 1, 5, 10 | 1 + 0.00098 | 6.0e-8 | 65,504 |
 # | bfloat16 | 1, 8, 7 | 1 + 0.0078 | 9.2e-41 | 3.4e38 |
 #
-# float16 therefore lacks range, while bfloat16 lacks digits. In PyTorch `tensor.half()` converts to
-# float16, `tensor.bfloat16()` to bfloat16, and `tensor.float()` to float32. A value that the format
-# does not contain is rounded to the nearest value that it does contain, as the next cell shows for
-# three numbers. A number that is too large for the format becomes `inf` (infinity).
+# float16 therefore lacks range, while bfloat16 lacks digits.
+#
+# In PyTorch `tensor.half()` converts to float16, `tensor.bfloat16()` to bfloat16, and
+# `tensor.float()` to float32. A value that the format does not contain is rounded to the nearest
+# value that it does contain, as the next cell shows for three numbers. A number that is too large
+# for the format becomes `inf` (infinity).
 
 # %%
 for number in (1.001, 1e-8, 1e5):
@@ -76,27 +79,29 @@ for number in (1.001, 1e-8, 1e5):
 
 # %% [markdown]
 # ## float16 has a small range
-# A gradient below 3e-8, which is half of the smallest float16 number, becomes 0 in float16. This is
-# called **underflow**.
+# In the output, 1e-8 became 0 in float16. This is called **underflow**, and it happens to every
+# gradient below 3e-8, which is half of the smallest float16 number.
 #
 # The remedy is **loss scaling** (Micikevicius et al., 2018), in which the *loss* is multiplied by a
-# large number, the scale. By the chain rule, every gradient grows by the same factor. For example,
-# with a scale of 1,024 a gradient of 1e-8 becomes 1.02e-5, which float16 can represent. Before the
-# weights are updated, the gradient is divided by the scale again, in float32.
+# large number, the scale. By the chain rule, every gradient is then multiplied by the scale, too.
+# Before the weights are updated, the gradient is divided by the scale again, in float32. For
+# example, with a scale of 1,024 a gradient of 1e-8 becomes 1.02e-5, which float16 can represent.
 #
 # If a gradient becomes `inf` because it is above 65,504, the scale was too large. The step is then
-# skipped, and the scale is halved. After a number of good steps in a row the scale is doubled, so
-# it adapts to the training without any tuning.
+# skipped, and the scale is halved. After a number of good steps in a row, in which all gradients
+# are finite, the scale is doubled. It thus adapts to the training without any tuning.
 #
 # ### Predict
-# We train on the digits of [lab 10](10_train_on_one_device.ipynb), but make the gradients small on purpose: the training loop
+# We train on the digits of [lab 10](10_train_on_one_device.ipynb), but make the gradients small on purpose. The training loop
 # multiplies the loss by `tiny`, about a millionth, and divides the [learning rate](../labs/GLOSSARY.md#learning-rate) by `tiny`. With
 # exact arithmetic this changes nothing, and in float32 95 to 97 % of the test images are
-# recognized. What is the percentage in float16 without loss scaling, and with it?
+# recognized.
 #
-# Two facts help. Guessing among ten digits gives 10 %. Without `tiny`, the gradient of each logit
-# (an output of the last layer) is at most 1/128, because 128 images share the mean.
+# What is the percentage in float16 without loss scaling, and with it? Two facts help:
 #
+# - Guessing among ten digits gives 10 %.
+# - Without `tiny`, the gradient of each logit (an output of the last layer) is at most 1/128,
+#   because 128 images share the mean.
 
 # %%
 predict("14.1", without_scaling=..., with_scaling=...)
@@ -104,27 +109,33 @@ predict("14.1", without_scaling=..., with_scaling=...)
 
 # %% [markdown]
 # ### Exercise 14.1 · Loss scaling
+# Write `scaled_step`, a step of plain SGD (stochastic gradient descent) with loss scaling.
 # `weights` (float32) and `gradients` (float16) are lists of tensors in the same order. The
-# gradients are those of the loss multiplied by `scaling["scale"]`. Write the step. 9 to 12 lines.
-# *(intermediate)*
+# gradients are those of the loss multiplied by `scaling["scale"]`, and `scaling["good"]` is the
+# number of good steps in a row. 9 to 12 lines. *(intermediate)*
 #
-# * If all gradients are finite, do a step of plain SGD (stochastic gradient descent), which
-#   subtracts, *in place*, the rate times the true gradient from each weight. After `patience` good
-#   steps in a row, double the scale and start counting again from 0. Return True.
+# * If all gradients are finite, subtract from each weight, *in place*, the rate times the true
+#   gradient, which is that of the loss without the scale. After `patience` good steps in a row,
+#   double the scale and start counting again from 0. Return True.
 # * If any of the gradients contains an `inf` or a `nan`, change no weight, halve the scale, and
 #   start counting again from 0. Return False.
 #
-# `scaling["good"]` is the number of good steps in a row. `torch.isfinite(gradient).all()` is false
-# if a tensor contains inf, -inf or nan. You don't need to divide by `tiny`, because the training
-# loop does.
+# For example, with `patience` = 2, a scale of 8, and no good step so far:
 #
-# For example, with `patience` = 2 and a scale of 8, two good steps, a bad one, and a good one leave
-# the scale at 8, 16, 8 and 8.
+# | step | gradients | scale after it | good steps after it |
+# |---|---|---|---|
+# | 1 | finite | 8 | 1 |
+# | 2 | finite | 16 | 0 |
+# | 3 | with an `inf` | 8 | 0 |
+# | 4 | finite | 8 | 1 |
+#
+# `torch.isfinite(gradient).all()` is false if a tensor contains inf, -inf or nan. You don't need to
+# divide by `tiny`, because the training loop does.
 #
 # <details><summary>Hint 1: look at all gradients first, then change weights</summary>
 #
 # Use `[gradient.float() / scaling["scale"] for gradient in gradients]`. If you divided in float16,
-# the small gradients that scaling has preserved would become 0 again. `all(… for …)` asks each
+# the small gradients that scaling has preserved would become 0 again. `all(… for …)` tests each
 # tensor.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
@@ -151,7 +162,7 @@ check("14.1", scaled_step)
 # ### Measure: training with and without scaling
 # The next cell trains in float32, in float16 without scaling, and in float16 with your scaling,
 # three times each with different seeds. The scale starts at 2^48, which is far too large on
-# purpose.
+# purpose. The cell after it plots the accuracies, and the scale in the last of the runs.
 
 # %%
 settings = {"epochs": epochs, "batch": batch, "tiny": tiny, "seeds": seeds}
@@ -177,26 +188,36 @@ for way, row in right.items():
 #
 # The second plot shows that the scale of 2^48 was too large at first, so it was halved in each of
 # the first steps. Every halving is a step without an update. On our CPU, each run skipped 14 of its
-# 120 steps, and the median of the three runs was one percentage point below that of float32. With a
-# constant scale of 2^24 no step was skipped, and the accuracies were those of float32.
+# 120 steps, and the median accuracy was one percentage point below that of float32.
+#
+# As a control, with a constant scale of 2^24 no step was skipped, and the accuracies were those of
+# float32.
 #
 # Gradients in a real network are small if, for example, the loss is a mean over many values. To
 # find out whether your own network needs scaling, you have to train it. In PyTorch,
 # [`torch.amp.GradScaler`](https://docs.pytorch.org/docs/stable/amp.html) does what you wrote.
 #
-# Does bfloat16 need it?
+# Does training in bfloat16 need loss scaling?
 # <details><summary>Answer</summary>
 #
-# No. Its exponent has as many bits as that of float32. It lacks digits, and scaling cannot add
-# digits.
+# No. The exponent of bfloat16 has as many bits as that of float32. It lacks digits, and scaling
+# cannot add digits.
 # </details>
 #
 # ## bfloat16 has few digits
 # Between 1 and 2 the numbers of bfloat16 are 1/128 apart. If a weight is 1.875, and an update adds
 # less than half of this distance, 1/256, the result is rounded back to 1.875. The update is lost.
 #
-# Between 2 and 4 the distance is twice as large, and between 1/2 and 1 it is half as large. It is
-# thus always at least 1/256 of the weight, so an update below 1/512 of the weight is always lost.
+# The distance grows with the weight:
+#
+# | weights | distance between neighboring numbers |
+# |---|---|
+# | 1/2 to 1 | 1/256 |
+# | 1 to 2 | 1/128 |
+# | 2 to 4 | 1/64 |
+#
+# In each line the distance is at least 1/256 of the weight, so an update below 1/512 of the weight
+# is always lost.
 #
 # ### Predict the sum
 # Add 0.005 to 1 a thousand times in bfloat16, rounding after each addition. The exact sum is 6.
@@ -218,9 +239,10 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # 1/256, so the sum grows too fast. From 2 on the numbers are 1/64 apart, and 0.005 is less than
 # half of this, so all further additions are lost.
 #
-# For this reason **mixed precision** keeps **master weights** in float32, in which small updates
-# add up, and uses 16-bit numbers only for the arithmetic of the layers. In PyTorch this needs one
-# line around the [forward pass](../labs/GLOSSARY.md#forward-pass), for example around a matrix product:
+# For this reason **mixed precision** uses 16-bit numbers only for the arithmetic of the layers. It
+# keeps **master weights** in float32, in which small updates add up.
+#
+# In PyTorch this needs one line around the [forward pass](../labs/GLOSSARY.md#forward-pass), for example around a matrix product:
 #
 #     with torch.autocast("cpu", torch.bfloat16):  # or "cuda"
 #         c = a @ b  # float32 matrices a and b
@@ -230,15 +252,15 @@ predict.compare("14.2", sum_in_bfloat16=total.item())
 # same types as the forward pass did, and the gradients of the master weights are float32 again.
 #
 # ### Exercise 14.2 · The mixed-precision step
-# `net` has float32 weights and keeps them, and `optimizer` updates them. Write a step in which the
-# layers compute in bfloat16 and the loss is computed in float32, because the two to three digits of
-# bfloat16 are too few for small differences. About 7 lines, of which five are those of the training
-# step of [lab 10](10_train_on_one_device.ipynb). *(beginner)*
+# Write a training step in which the layers compute in bfloat16, while the weights of `net` stay
+# float32. About 7 lines, of which five are those of the training step of [lab 10](10_train_on_one_device.ipynb). *(beginner)*
 #
-# The `autocast` block should contain the forward pass, and not the backward pass, whose types are
-# already determined ([documentation](https://docs.pytorch.org/docs/stable/amp.html)). The loss may stand inside, where
-# `F.cross_entropy` computes in float32 automatically, or outside, where you pass it
-# `logits.float()`.
+# * *Forward pass.* It belongs inside the `autocast` block ([documentation](https://docs.pytorch.org/docs/stable/amp.html)).
+# * *Loss.* Compute it in float32, because the two to three digits of bfloat16 are too few for small
+#   differences. Inside the block `F.cross_entropy` computes in float32 automatically, and outside
+#   you pass it `logits.float()`.
+# * *Backward pass.* It belongs outside the block, because its types are already determined.
+# * *Update.* Use `optimizer`.
 #
 # <details><summary>Hint 1: autocast</summary>
 #
@@ -265,8 +287,9 @@ check("14.2", mixed_step)
 
 # %% [markdown]
 # ### Measure: master weights
-# We train on the digits with a small learning rate, so that the updates are small: in float32, with
-# your mixed step, and, as a control, with weights that are bfloat16 themselves.
+# We train on the digits with a small learning rate, so that the updates are small. The next cell
+# compares training in float32, with your mixed step, and, as a control, with weights that are
+# bfloat16 themselves.
 
 # %%
 curves = lab14.fine_training(mixed_step, 2 * epochs, device)
@@ -278,15 +301,21 @@ print(f"training loss of the last epoch: {last_losses}")
 # %% [markdown]
 # **Explain.** You should see that the curves of float32 and mixed precision coincide (one of them
 # is dashed, so that you can see both). The network whose weights are bfloat16 learns more slowly,
-# because many of its updates are rounded away. In a separate count, 90 % of the updates of the
-# float32 training would have been lost in weights of type bfloat16. All three networks have the
-# same layers and the same starting weights.
+# because many of its updates are rounded away. All three networks have the same layers and, apart
+# from rounding, the same starting weights.
+#
+# In a separate count, 90 % of the updates of the float32 training would have been lost in weights
+# of type bfloat16.
 #
 # ## What do 16 bits gain on this machine?
-# Arithmetic with 16-bit numbers is faster only where the hardware has instructions for it and the
-# library that PyTorch calls for it (oneDNN on most CPUs, cuDNN and cuBLAS on NVIDIA GPUs) uses
-# these instructions. Otherwise the numbers are usually converted to float32 and back. The
-# instructions exist in these processors:
+# Arithmetic with 16-bit numbers is faster only if two conditions hold:
+#
+# - The hardware has instructions for it.
+# - The library that PyTorch calls uses these instructions. On most CPUs this library is oneDNN, and
+#   on NVIDIA GPUs cuDNN and cuBLAS.
+#
+# Otherwise the numbers are usually converted to float32 and back. The instructions exist in these
+# processors:
 #
 # | | x86 CPUs with | ARM CPUs with | NVIDIA GPUs since |
 # |---|---|---|---|
@@ -301,19 +330,19 @@ print(lab14.abilities(device))
 
 # %% [markdown]
 # ### Predict the speed
-# On this machine, how many times as fast as in float32 is a training step of a convolutional
-# network in bfloat16, and in float16, with the images in PyTorch's usual layout (all red values of
-# an image first, then all green ones)? The answer 1 means as fast, and 0.5 means half as fast. Both
-# numbers are guesses, for which the output above helps.
+# We will time a training step of a convolutional network on this machine. Its images have PyTorch's
+# usual layout, **contiguous**, in which all red values of an image come first, then all green ones.
+#
+# How many times as fast as in float32 is the step in bfloat16, and in float16? The answer 1 means
+# as fast, and 0.5 means half as fast. Both numbers are guesses, for which the output above helps.
 
 # %%
 predict("14.2", bfloat16_speedup=..., float16_speedup=...)
 
 # %% [markdown]
 # ### Measure: a convolutional network
-# The next cell times this step in each type, and in two memory layouts of the images. In PyTorch's
-# usual layout, **contiguous**, all red values of an image come first, then all green ones.
-# **Channels-last** stores the channels of each pixel next to each other, which is the order in
+# The next cell times this step in each type, and also in a second layout of the images,
+# **channels-last**. It stores the channels of each pixel next to each other, which is the order in
 # which many of the library's convolutions read them.
 #
 # The plot shows every timed run, with one row for each type and layout. The second cell prints how
@@ -344,13 +373,18 @@ predict.compare("14.2", **gains)
 # that wait for memory move half the bytes, and layers that wait for arithmetic use the 16-bit
 # instructions.
 #
-# Where the library has no routine for a type, PyTorch probably computes in a plain loop. On an
-# Intel Xeon, we have measured that bfloat16 was 2.3 times as fast as float32, while float16 was
-# 122 times as slow, and on an AMD EPYC without such instructions both were about 20 times as slow.
+# Where the library has no routine for a type, PyTorch probably computes in a plain loop. We have
+# measured, compared with float32:
+#
+# | processor | bfloat16 | float16 |
+# |---|---|---|
+# | an Intel Xeon | 2.3 times as fast | 122 times as slow |
+# | an AMD EPYC without such instructions | about 20 times as slow | about 20 times as slow |
+#
 # (For this reason float16 is timed on CPUs only in the contiguous layout.)
 #
-# Where a type has two rows, compare them to see the influence of the layout. If a line says "not
-# steady", other programs used the machine, so run the cell again.
+# Where a type has two rows in the plot, compare them to see the influence of the layout. If a line
+# says "not steady", other programs used the machine, so run the cell again.
 #
 # ## What a training step keeps in memory
 # The second half of this lab is about bytes, and this is a good place for a break. A training step
@@ -367,15 +401,18 @@ predict.compare("14.2", **gains)
 # In [lab 02](02_why_parallel.ipynb) we counted the output of every layer. Here we count what is really kept, because not
 # every output is needed in the backward pass:
 #
-# * A **linear layer** or **convolution** y = w · x keeps its *input* x, which is needed for the
-#   gradient of w. (The gradient of x needs w, which is already counted as a parameter.) It does not
-#   keep its output.
-# * **ReLU** keeps its *output*, because the gradient passes where the output is above 0. This is
-#   the input of the next layer, too, and is counted once.
-# * **Max-pooling** (the largest of each 2 × 2 pixels) keeps the *positions* of its maxima as int64
-#   numbers, which have 8 bytes for each of its outputs, whatever the type. Its output is kept as
-#   well, as the input of the next layer.
-# * The **loss** keeps as many numbers as the last layer puts out.
+# | layer | keeps | because |
+# |---|---|---|
+# | **linear layer** or **convolution**, y = w · x | its *input* x, but not its output | the gradient of w needs x |
+# | **ReLU** | its *output* | the gradient passes where the output is above 0 |
+# | **max-pooling** (the largest of each 2 × 2 pixels) | the *positions* of its maxima, and its output | the gradient goes to these positions, and the next layer needs its input |
+# | **loss** | as many numbers as the last layer puts out | its gradient needs them |
+#
+# Three rules complete the count:
+#
+# - Each output of max-pooling has one position, an int64 number of 8 bytes, whatever the type.
+# - The output of one layer and the input of the next are the same tensor, which is counted once.
+# - The gradient of x needs w, which is already counted as a parameter.
 #
 # As a small example, take one image of 3 × 8 × 8 = 192 numbers:
 #
@@ -389,10 +426,18 @@ predict.compare("14.2", **gains)
 # In float32 this makes 4 · (192 + 512 + 128 + 10) + 8 · 128 = 4,392 bytes.
 #
 # ### Predict
-# VGG-16 is a network of 13 convolutions and 3 linear layers with 138 million parameters. It is
-# trained with Adam on 32 images per step in float32. For one image of 3 × 224 × 224 numbers its
-# ReLUs put out 13.6 million numbers, and its pooling layers 1.5 million. What percentage of the
-# memory for the four things above do the activations need, the positions of max-pooling included?
+# VGG-16, a network of 13 convolutions and 3 linear layers, is trained with Adam on 32 images per
+# step in float32.
+#
+# | VGG-16 | numbers |
+# |---|---|
+# | parameters | 138 million |
+# | one image | 3 × 224 × 224 |
+# | outputs of the ReLUs for one image | 13.6 million |
+# | outputs of the pooling layers for one image | 1.5 million |
+#
+# What percentage of the memory for parameters, gradients, optimizer state and activations do the
+# activations need, the positions of max-pooling included?
 
 # %%
 predict("14.3", activations_percent=...)
@@ -400,8 +445,8 @@ predict("14.3", activations_percent=...)
 
 # %% [markdown]
 # ### Exercise 14.3 · What the forward pass keeps
-# Write the count of the example above for any network like it, in which a ReLU follows each
-# convolution and linear layer except the last, and pooling follows a ReLU. 3 to 5 lines.
+# Write `kept_bytes`, which counts as in the example above for any network in which a ReLU follows
+# each convolution and linear layer except the last, and pooling follows a ReLU. 3 to 5 lines.
 # *(intermediate)*
 #
 # * `layers` is a table (pandas) with one row per layer. Its columns are `kind` ("conv", "linear",
@@ -456,10 +501,11 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 
 # %% [markdown]
 # **Explain.** The memory for parameters, gradients and optimizer is the same for every batch, while
-# the activations grow with the batch and soon need most of the memory. Every additional image adds
-# the same number of bytes. The peaks of two small batches are therefore enough to estimate roughly
-# the largest batch that fits: draw a straight line through them and extend it to the memory of the
-# device.
+# the activations grow with the batch and soon need most of the memory.
+#
+# Every additional image adds the same number of bytes. You can therefore estimate roughly the
+# largest batch that fits from the peaks of two small batches: draw a straight line through them and
+# extend it to the memory of the device.
 #
 # Which part would need most of the memory in a network with 100 times as many parameters and a
 # batch of one image?
@@ -477,21 +523,27 @@ predict.right("14.3", activations_percent=100 * of_32["activations"] / sum(of_32
 #
 # ![In the forward pass only the inputs of three segments are kept. In the backward pass the middle segment is computed again, and its outputs are kept until it is finished](../notebooks/figures/14_segments.svg)
 #
-# *A network of nine layers in three segments. Above: after the forward pass, only three inputs are
-# kept. Below: the backward pass has finished the third segment and has just run the second one
-# again.*
+# *A network of nine layers in three segments. The upper row shows it after the forward pass, when
+# only three inputs are kept. In the lower row, the backward pass has finished the third segment and
+# has just run the second one again.*
 #
-# The most tensors are in memory when the backward pass begins and has just run the last segment
-# again. The inputs of all segments are then still kept, and so are the outputs of one segment. For
-# the nine layers of the figure these are 3 inputs and 3 outputs, which are 6 tensors. Without
-# checkpointing there are 10, the network's input and nine outputs. (The lower half of the figure
-# shows a later moment, when the third segment's tensors have been freed.)
+# The most tensors are in memory at a moment that the figure does not show, when the backward pass
+# begins and has just run the *last* segment again. The inputs of all segments are then still kept,
+# and so are the outputs of one segment. For the nine layers of the figure these are
+#
+# | | inputs | outputs | tensors at the peak |
+# |---|---|---|---|
+# | three segments | 3 | 3 | 6 |
+# | without checkpointing | 1 | 9 | 10 |
 #
 # ### Predict
 # The deep network below has 32 (linear, ReLU) pairs, which all put out equally many numbers.
-# Without checkpointing it keeps 33 such tensors, the input and one output per pair. How many
-# tensors does it keep at the peak with 8 segments of 4 pairs? And how many times as long does a
-# step take, if the backward pass takes twice as long as the forward pass?
+# Without checkpointing it keeps 33 such tensors, the input and one output per pair. Now it is cut
+# into 8 segments of 4 pairs.
+#
+# - How many tensors does it keep at the peak?
+# - How many times as long does a step take, if the backward pass takes twice as long as the forward
+#   pass?
 
 # %%
 predict("14.4", outputs_at_peak=..., time_ratio=...)
@@ -499,13 +551,13 @@ predict("14.4", outputs_at_peak=..., time_ratio=...)
 
 # %% [markdown]
 # ### Exercise 14.4 · Checkpoints
-# `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. Cut `net` into
-# `segments` of equal length (the last one may be shorter) and apply `checkpoint` to each of them,
-# including the last. 4 lines. *(beginner)*
+# Write `checkpointed`, which computes net(x). Cut `net` into `segments` parts of equal length (the
+# last one may be shorter) and apply `checkpoint` to each of them, including the last. 4 lines.
+# *(beginner)*
 #
-# For example, `checkpoint(net[3:6], x, use_reentrant=False)` does so for one segment, which
-# consists of the layers 3, 4 and 5, because `net[3:6]` is a network of these layers. `-(-a // b)`
-# is a / b, rounded up.
+# `checkpoint(f, x, use_reentrant=False)` returns f(x) and keeps nothing but x. For example,
+# `checkpoint(net[3:6], x, use_reentrant=False)` runs one segment of the layers 3, 4 and 5, because
+# `net[3:6]` is a network of these layers. `-(-a // b)` is a / b, rounded up.
 #
 # <details><summary>Hint 1: where do the segments begin?</summary>
 #
@@ -531,8 +583,9 @@ check("14.4", checkpointed)
 # %% [markdown]
 # ### Measure: memory and time
 # The next cell runs the deep network in 1 to 32 segments, and without checkpointing. The first plot
-# shows how many tensors a step held at its peak, and the second how many times as long it took. The
-# forward pass is also timed by itself, as a control, because it tells how much one additional
+# shows how many tensors a step held at its peak, and the second how many times as long it took.
+#
+# As a control, the forward pass is also timed by itself, because this tells how much one additional
 # forward pass should cost.
 
 # %%
@@ -554,9 +607,10 @@ predict.compare("14.4", **found)
 # little above the formula, probably because a few gradients are in memory at the peak, too. The
 # bytes are counted and not timed, so they have no noise.
 #
-# One more forward pass makes the step 4/3 times as long if the backward pass takes twice as long as
-# the forward pass, which is the line at 1.33. The second straight line uses the share of the
-# forward pass that was measured here and is printed above.
+# The second plot has two straight lines for the time with one more forward pass:
+#
+# - The line at 4/3 = 1.33 is for a backward pass that takes twice as long as the forward pass.
+# - The other line uses the share of the forward pass that was measured here and is printed above.
 #
 # The measured ratios are usually higher, because each segment and each tensor that is not kept cost
 # some calls, which counts in layers as small as these. On a busy machine the ratios vary so much
@@ -576,20 +630,23 @@ predict.compare("14.4", **found)
 #   your machine.
 # - Activations grow with the batch and soon need most of the memory. Parameters, gradients and the
 #   optimizer state do not depend on the batch.
-# - Activation checkpointing costs about one additional forward pass. Of n outputs it keeps k +
-#   n/k, which grows like √n if k is chosen well. It helps where activations need most of the
-#   memory.
+# - Activation checkpointing costs about one additional forward pass. Of n outputs it keeps k + n/k,
+#   which grows like √n if k is chosen well. It helps where activations need most of the memory.
 #
-# ## Going further (optional): a GPU, and all parts of the memory
+# ## Going further (optional): a GPU, and all parts of the memory (5 minutes)
 # The networks above are small, so a GPU spends much of a step on launching operations. The next
 # cell trains the two workloads of [lab 10](10_train_on_one_device.ipynb), ResNet-50 on images of 224 × 224 pixels and GPT-2 with
-# 124 million parameters. Each trains in float32, with your `mixed_step`, and with your `mixed_step`
-# and your `checkpointed` in 4 segments. (In the two mixed ways the images are stored
-# channels-last.)
+# 124 million parameters. Each trains in three ways:
 #
-# This part takes about 5 minutes, in one of which a GPU computes. On a CPU the cell prints one
-# sentence, unless you set `workload = "tiny"`. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU), the share of the device's peak
-# that the model's operations reach. The operations that checkpointing repeats do not count in it.
+# - in float32,
+# - with your `mixed_step`,
+# - with your `mixed_step` and your `checkpointed` in 4 segments.
+#
+# (In the two mixed ways the images are stored channels-last.)
+#
+# A GPU computes for about a minute. On a CPU the cell prints one sentence, unless you set
+# `workload = "tiny"`. [Lab 10](10_train_on_one_device.ipynb) explains [MFU](../labs/GLOSSARY.md#MFU), the share of the device's peak that the model's
+# operations reach. The operations that checkpointing repeats do not count in it.
 
 # %%
 for name in workloads.chosen(workload):

@@ -8,9 +8,9 @@
 # the missing time goes, you also know whether a faster network or another batch size would help.
 #
 # In this lab we measure how much faster training gets with more ranks, and find out where the time
-# goes. We time the same training step on 1, 2, 4 and more ranks, compute speed-up and efficiency,
-# fit Amdahl's law to the result and see where it fails, and finally divide each step into
-# computing, waiting and communicating.
+# goes. We time the same training step on 1, 2, 4 and more ranks, and compute speed-up and
+# efficiency. Then we fit Amdahl's law, a formula for the speed-up, to the result and see where it
+# fails. Finally, we divide each step into computing, waiting and communicating.
 #
 # **After this lab you can** (1) set up a strong and a weak scaling study, (2) compute speed-up and
 # efficiency without the classic mistakes, (3) fit Amdahl's law and know its limits, and (4) divide
@@ -87,8 +87,8 @@ predict("50.1", speedup_strong=1.8, efficiency_weak=0.9)
 # %% [markdown]
 # ### Who computes what?
 # In weak scaling, every rank computes `batch` images. In strong scaling, `batch` images are divided
-# among the ranks. Since all ranks wait for the slowest one, no rank should have more than one image
-# more than another. On 3 ranks, 32 images are therefore divided into 11, 11 and 10.
+# among the ranks. Since all ranks wait for the slowest one, the shares differ by at most one image.
+# For example, 3 ranks divide 32 images into 11, 11 and 10.
 
 
 # %%
@@ -106,15 +106,15 @@ def share(kind, images, rank, ranks):
 # the step consists of the forward pass, the backward pass, the allreduce of the gradients, and the
 # update. It records two times:
 #
-# - *compute* lasts until this rank has its own gradient;
+# - *compute* lasts from the beginning of the step until this rank has its own gradient;
 # - *allreduce* lasts from then until this rank has the sum over all ranks.
+#
+# Every rank computes with one thread, at *every* number of ranks. If a single rank used all cores,
+# more ranks could not gain anything.
 #
 # You don't need to read the next three cells now, except for `stamps.append(…)` in `train_step`,
 # which stores the two times of a step. `study` repeats the step on each rank, and the last cell
 # starts a job for each number of ranks.
-#
-# Every rank computes with one thread, at *every* number of ranks. If a single rank used all cores,
-# more ranks could not gain anything.
 
 
 # %%
@@ -197,28 +197,36 @@ losses = [job[0]["loss"] for job in jobs["strong"].values()]
 assert np.allclose(losses, losses[0], rtol=near), f"Strong scaling changed the loss: {losses}"
 
 # %% [markdown]
-# **Explain.** Each line shows the median time of a step, the range of the middle half of the steps,
-# and the loss. In strong scaling, any number of ranks has the same images, so the loss is the same
-# up to rounding. In weak scaling, more ranks have a larger batch, so the loss is a different one.
+# **Explain.** Each line shows the median time of a step, the interquartile range (which contains
+# the middle half of the steps), and the loss. In strong scaling, any number of ranks has the same
+# images, so the loss is the same up to rounding. In weak scaling, more ranks have a larger batch,
+# so the loss is a different one.
 #
 # ### Exercise 50.1 · Speed-up and efficiency
-# `times` contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`.
-# *Efficiency*, which is speed-up / ranks, is also ideal time / measured time. In the example of
-# section 1 these are 20 / 24 = 83 % and 40 / 44 = 91 %.
+# Write `efficiency(times, weak)` in about 3 lines, and `speedup(times, weak)` in 1. `times`
+# contains the seconds per step by number of ranks, for example `{1: 8.0, 2: 4.0, 4: 2.5}`. `weak`
+# is true for weak scaling and false for strong scaling. Both functions return a dict with the same
+# numbers of ranks. *(intermediate)*
 #
 # Often the time of one rank is missing, for example because the model is too large for one GPU and
-# the study starts at 8 GPUs. In this case, the **smallest** number of ranks, b, is the baseline,
-# and its efficiency is 1 by definition:
+# the study starts at 8 GPUs. Therefore the **smallest** number of ranks, b, is the baseline, and
+# its efficiency is 1 by definition. The ideal time follows from t(b), the time per step on b ranks:
 #
-# - In strong scaling, t(b) · b is the work, so p ranks ideally take t(b) · b / p.
-# - In weak scaling, p ranks ideally take t(b), since each rank has the same work.
-# - The speed-up is efficiency times p in both cases, so on b ranks it is b.
+# | | strong scaling | weak scaling |
+# |---|---|---|
+# | ideal time on p ranks | t(b) · b / p, because t(b) · b is the work | t(b), because each rank has the same work |
+# | the example of section 1, b = 1 and p = 2 | 40 · 1 / 2 = 20 ms | 40 ms |
+# | its efficiency | 20 / 24 = 83 % | 40 / 44 = 91 % |
+#
+# In both kinds, efficiency (speed-up / ranks) is also ideal time / measured time. The speed-up is
+# efficiency times p, so on b ranks it is b.
 #
 # For example, S-Caffe (Awan et al., 2017) trained 2.5 times as fast on 160 GPUs as on 32. This is
-# strong scaling with b = 32. Five times as many GPUs should be 5 times as fast, so the efficiency
-# is 2.5 / 5 = 50 %, and the speed-up is 0.5 · 160 = 80.
+# strong scaling with b = 32:
 #
-# Write both functions, the first in about 3 lines, the second in 1. *(intermediate)*
+# - The ideal is 160 / 32 = 5 times as fast.
+# - The efficiency is 2.5 / 5 = 50 %.
+# - The speed-up is 0.5 · 160 = 80.
 #
 # <details><summary>Hint 1: the baseline</summary>
 #
@@ -282,10 +290,10 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 #
 # Two other results are possible on your machine:
 #
-# - A curve lies above the ideal (*super-linear* speed-up). The smaller share of the images may fit
+# - A curve is above the ideal (*super-linear* speed-up). The smaller share of the images may fit
 #   into a cache, or another program disturbed the run on one rank.
-# - The bars are wide, a title says "not steady", or two ranks have a speed-up below 1. Then the
-#   machine was probably busy, and you should measure again.
+# - The bars are wide, a title says "not steady", or two ranks have a speed-up below 1. In these
+#   cases the machine was probably busy, and you should measure again.
 #
 # A colleague's program computes four times as slowly as yours, and yet it scales better. How is
 # this possible?
@@ -304,23 +312,28 @@ predict.compare("50.1", speedup_strong=speedup_here, efficiency_weak=efficiency_
 # quote the time per step, too.
 # </details>
 #
+# <details><summary>How are strong and weak scaling related to scale-up and scale-out?</summary>
+#
 # Strong and weak say how the *work* grows, while scale-up and scale-out (lab 02) say where the
 # added ranks are. On your own machine this lab scales up, because it adds cores or GPUs to one
 # node. Both scale-up and scale-out can be strong or weak.
+# </details>
 
 # %% [markdown]
 # ## 2. Amdahl's law
-# Amdahl's law predicts from a few measured points how fast many ranks will be, and it needs only
-# one number for that. Suppose that a share s of one rank's time is *serial*, which means that more
-# ranks do not shorten it. Then **t(p) = t(1) · (s + (1 - s) / p)**, and the speed-up never exceeds
-# 1 / s, however many ranks you take.
+# Amdahl's law predicts from a few measured points how fast many ranks will be. It needs only one
+# number for this, the share s of one rank's time that is *serial*, which means that more ranks do
+# not shorten it. The ranks divide the other part of the time, so on p ranks a step takes
+#
+# **t(p) = t(1) · (s + (1 - s) / p)**
+#
+# Therefore the speed-up t(1) / t(p) never exceeds 1 / s, however many ranks you take.
 #
 # With s = 10 %, for example, 4 ranks take t(1) · (0.1 + 0.9 / 4) = 0.325 t(1). They are 3.1 times
 # as fast as one rank, and no number of ranks is more than 10 times as fast.
 #
 # ### Predict
-# Now s is 5 %. How many times as fast are 64 ranks as one? The formula tells you: compute t(1) /
-# t(64).
+# Now s is 5 %. How many times as fast are 64 ranks as one? Compute t(1) / t(64) with the formula.
 
 # %%
 predict("50.2", speedup_of_64=15)
@@ -330,14 +343,23 @@ predict.right("50.2", speedup_of_64=1 / (0.05 + 0.95 / 64))
 
 # %% [markdown]
 # ### Exercise 50.2 · Fit the serial share
-# Divide the law by t(1) and rearrange it: **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**. This has the
-# form y = s · x. With `{1: 10.0, 2: 5.5}`, for example, two ranks have x = 0.5 and
-# y = 0.55 - 0.5 = 0.05, so s is 10 %.
+# Write `serial_share(times)`, which returns the s that fits the measured times. `times` is a dict
+# as above, with one rank among its keys. About 4 lines. *(intermediate)*
+#
+# Divided by t(1), the law is t(p) / t(1) = s + (1 - s) / p. If you subtract 1 / p on both sides, it
+# has the form y = s · x, with one x and one y for each number of ranks:
+#
+# **t(p) / t(1) - 1 / p = s · (1 - 1 / p)**
 #
 # Several measured times satisfy this equation only approximately. The s with the smallest sum of
-# squared errors is the sum of x·y divided by the sum of x·x.
+# squared errors is the sum of x·y divided by the sum of x·x. For example, `{1: 10.0, 2: 5.5}` gives
+# s = 0.025 / 0.25 = 10 %:
 #
-# `times` is a dict as above. About 4 lines. *(intermediate)*
+# | ranks | x = 1 - 1 / p | y = t(p) / t(1) - 1 / p | x·y | x·x |
+# |---|---|---|---|---|
+# | 1 | 0 | 1 - 1 = 0 | 0 | 0 |
+# | 2 | 0.5 | 0.55 - 0.5 = 0.05 | 0.025 | 0.25 |
+# | sum | | | 0.025 | 0.25 |
 #
 # <details><summary>Hint 1: arrays</summary>
 #
@@ -380,7 +402,9 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # **Explain.** On two cores there are only two points, and a law with **two free numbers**, here
 # t(1) and s, passes through any two points (as long as s is between 0 and 1). The curve therefore
 # goes through both of them whether the law holds or not. To test a law, you need at least a third
-# point. With more points, the two fits differ a little, because labkit's fit weights errors in
+# point.
+#
+# With more points, your fit and labkit's differ a little, because labkit's fit weights errors in
 # percent of each time and also fits t(1).
 #
 # If two ranks were slower than one, or more than twice as fast, the s that you computed by hand is
@@ -389,13 +413,18 @@ if largest > 1:  # a batch job of one rank is only the first point of a study
 # ### Where the law ends
 # A few cores cannot show what happens on many ranks, but the formula of lab 23 can. Suppose that a
 # step has 1 s of work on one rank, and that p ranks divide this work and then perform a ring
-# allreduce of n bytes, where α is the time per message and β the time per byte:
+# allreduce of n bytes. The next cell **computes** the time of this step with these values:
+#
+# - n = 100 MB;
+# - α = 5 µs is the time per message;
+# - β is the time per byte, on a link that transfers 2.9 GB/s, nearly the full rate of 25 Gb/s
+#   Ethernet.
+#
+# The step has these three parts:
 #
 # $$t(p) = \underbrace{\frac{1\,\mathrm{s}}{p}}_{\text{work}} + \underbrace{2(p-1)\,\alpha}_{\text{messages}} + \underbrace{\frac{2(p-1)}{p}\,n\beta}_{\text{bytes}}$$
 #
-# The next cell **computes** this time for n = 100 MB and a link that takes 5 µs per message and
-# transfers 2.9 GB/s, nearly the full rate of 25 Gb/s Ethernet. It fits the law to 1, 2, 4 and 8
-# ranks and then extrapolates it to 4096 ranks.
+# The cell fits Amdahl's law to 1, 2, 4 and 8 ranks, and then extrapolates it to 4096 ranks.
 
 # %%
 link = virtual.machine("roce25_p100").between
@@ -415,44 +444,52 @@ print(f"computed: at best {strong[1] / strong[best]:.1f} times as fast, on {best
 
 # %% [markdown]
 # **Explain.** Up to about 100 ranks the law and the computed steps agree, although no part of the
-# program is serial. To see why, compare Amdahl's law with our formula. With t(1) = 1 s, the law
-# exceeds the ideal 1/p by s · (1 − 1/p) seconds, and our *bytes* take 2nβ · (1 − 1/p). Both have
-# the same form, so the fit takes the bytes for serial work, and s = 2nβ / t(1) = 69 ms / 1 s =
-# 6.9 %.
+# program is serial. The fit takes the *bytes* for serial work, because both add a time of the same
+# form to the ideal time, 1 s / p:
 #
-# The *messages* grow without limit, which no share s can express. On 4096 ranks they take 41 ms and
-# the work 0.24 ms, so the law promises too much, and in the end more ranks are *slower*.
+# | | added to the ideal time |
+# |---|---|
+# | serial work in Amdahl's law, with t(1) = 1 s | s · (1 − 1/p) seconds |
+# | the bytes in our formula | 2 (p − 1) / p · nβ = 2nβ · (1 − 1/p) |
+#
+# The two are equal if s = 2nβ / t(1) = 69 ms / 1 s = 6.9 %.
+#
+# The time for the *messages*, however, grows without limit, which no share s can express. On 4096
+# ranks the messages take 41 ms and the work only 0.24 ms. There the law predicts too high a
+# speed-up, and in the end more ranks are *slower*.
 
 # %% [markdown]
 # ## 3. Where the time went
 # How much of the missing speed-up is communication? A timer around the allreduce cannot tell,
 # because a rank that arrives early waits *inside* the allreduce, so the timer measures
-# communication **and** waiting. Only the rank that arrives last does not wait, and all ranks leave
-# the allreduce at about the same time.
+# communication **and** waiting.
 #
-# The table shows the times of one step in ms. Rank 1 arrives last, so its 2 ms in the allreduce are
-# communication, and the other two ranks wait for 3 ms:
+# Only the rank that arrives last does not wait, and all ranks leave the allreduce at about the same
+# time. The last rank's time in the allreduce is therefore the communication. The table shows this
+# for one step, in ms. Rank 1 arrives last and communicates for 2 ms, and the other two ranks wait
+# for 3 ms:
 #
 # | | rank 0 | rank 1 | rank 2 | mean |
 # |---|---|---|---|---|
 # | compute | 10 | 13 | 10 | 11 |
 # | allreduce | 5 | 2 | 5 | 4 |
-# | of this communicating | 2 | 2 | 2 | 2 |
-# | of this waiting | 3 | 0 | 3 | 2 |
+# | of this, communication | 2 | 2 | 2 | 2 |
+# | of this, waiting | 3 | 0 | 3 | 2 |
 #
 # In this example, the rank that arrived last also computed longest. This is not always so, because
-# another rank may have begun its step late. The times in the allreduce alone tell which rank was
+# another rank may have begun its step late. Only the times in the allreduce tell which rank was
 # last.
 #
 # ### Exercise 50.3 · Compute, wait, communicate
-# `compute` and `allreduce` are arrays of seconds with the shape (steps, ranks). Return a dict of
-# three arrays (steps,), with the values of the table's last column for every step:
+# Write `where(compute, allreduce)`. Both arguments are arrays of seconds with the shape (steps,
+# ranks). Return a dict of three arrays (steps,), with the values of the table's last column for
+# every step:
 #
 # - `compute`: the mean over the ranks;
 # - `communicate`: the time in the allreduce of the rank that arrived last;
 # - `wait`: the mean time in the allreduce, minus `communicate`.
 #
-# About 3 lines; `array.mean(axis=1)` is the mean over the ranks. *(intermediate)*
+# About 3 lines. `array.mean(axis=1)` is the mean over the ranks. *(intermediate)*
 #
 # <details><summary>Hint 1: who arrived last?</summary>
 #
@@ -484,10 +521,12 @@ check("50.3", where)
 # with one change: rank 0 sleeps for 100 ms (`late`) before it begins each step.
 #
 # ### Predict
-# Which share of compute + wait + communicate, in the strong step on all ranks, is communication (in
-# the example of section 1 it is 4 / 24 = 0.17)? And by how many ms does the sleep lengthen *wait*?
-# This is a mean over the ranks, as in the table, so compute it for the largest number of ranks
-# above.
+# Predict two numbers for the largest number of ranks above:
+#
+# - In the strong step, which share of compute + wait + communicate is communication? In the example
+#   of section 1 it is 4 / 24 = 0.17.
+# - By how many ms does the sleep lengthen *wait*? This is a mean over the ranks, as in the table,
+#   so you can compute it.
 
 # %%
 predict("50.3", communication_strong=0.1, wait_grows_ms=50)
@@ -516,14 +555,15 @@ predict.compare(
 
 # %% [markdown]
 # **Explain.** Each bar shows the three parts of a step, as means over the ranks. The bars contain
-# neither the update nor the sleep, because both are outside the two times. Compare the last bar
-# with the last strong bar. On p ranks, *wait* should now be about 100 ms · (p - 1) / p, because all
-# ranks except rank 0 wait for 100 ms. The network is as fast as before. With a timer around the
-# allreduce alone, you would have called this "slow communication".
+# neither the update nor the sleep, because both are outside the two times.
 #
-# Even without the sleep, *wait* is not zero, because the time of each rank's step varies, and all
-# ranks wait for the slowest, as in lab 01. With the sleep, nearly all waiting is for rank 0, and
-# replaces these smaller waits. *Wait* therefore grows by a little less than the formula says.
+# Compare the last bar with the last strong bar. All ranks except rank 0 wait for 100 ms, so on p
+# ranks *wait* should now be about 100 ms · (p - 1) / p. The network is as fast as before, but with
+# a timer around the allreduce alone, you would have called this "slow communication".
+#
+# *Wait* grows by a little less than this formula says. Even without the sleep it is not zero,
+# because the time of each rank's step varies, and all ranks wait for the slowest, as in lab 01.
+# With the sleep, nearly all waiting is for rank 0, so these smaller waits disappear.
 #
 # If the ranks share cores with other programs, *communicate* may have grown as well.
 #
@@ -533,9 +573,11 @@ predict.compare(
 # <details><summary>Answer</summary>
 #
 # It can, although each rank computes the same, because the ranks share the memory bandwidth, and
-# two "cores" may be two threads of one core. Other programs on the machine have the same effect. In
-# these cases *compute* may be shorter in the bar "rank 0 late", since the sleep lets rank 0 compute
-# while the others wait. A faster network does not bring the lost time back.
+# two "cores" may be two threads of one core. Other programs on the machine have the same effect. A
+# faster network does not bring the lost time back.
+#
+# If the ranks share a core or the memory bandwidth, *compute* may be shorter in the bar "rank 0
+# late", since the sleep lets rank 0 compute while the others wait.
 # </details>
 #
 # ### What you take away
@@ -544,13 +586,13 @@ predict.compare(
 # - A program that computes slowly tends to have a higher efficiency, so quote the time, too.
 # - Amdahl's law limits strong scaling, and costs that grow with the number of ranks limit it
 #   further.
-# - Weak scaling is only useful if the larger batch is (lab 34).
+# - Weak scaling is only useful if the larger batch is useful, too (lab 34).
 # - The time in an allreduce is communication *and* waiting.
 #
-# ## Going further (optional): the best number of ranks, and weak scaling
-# *(5 minutes)* The sliders of the next cell change the size of the gradient and the link's rate in
-# the formula of section 2, for strong scaling. Does a faster link change the best number of ranks,
-# or only the speed-up there?
+# ## Going further (optional): the best number of ranks, and weak scaling (5 minutes)
+# The sliders of the next cell change the size of the gradient and the link's rate in the formula of
+# section 2, for strong scaling. Does a faster link change the best number of ranks, or only the
+# speed-up there?
 
 # %%
 plots.slider(lab50.draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 100, 400))
@@ -563,9 +605,10 @@ plots.slider(lab50.draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 1
 #
 # On many ranks, the time for the bytes hardly depends on the number of ranks, so only work and
 # messages determine the best p. One more rank saves about 1/p² of the work, in seconds, and adds 2α
-# of latency. At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs. But
-# if 2nβ, the time for the bytes on many ranks, is longer than the one second of work, no number of
-# ranks helps.
+# of latency. At the best p both are equal: 1/p² = 2α, so p = √(1/(2α)), which is 316 for 5 µs.
+#
+# There is one exception. If 2nβ, the time for the bytes on many ranks, is longer than the one
+# second of work, no number of ranks helps.
 # </details>
 #
 # In **weak** scaling *every* rank has 1 s of work, so the first term is 1 s in place of 1 s / p.
@@ -578,16 +621,18 @@ plots.slider(lab50.draw_limit, megabytes=(1, 10, 100, 1000), gigabits=(10, 25, 1
 #
 # From 8 to 512 ranks, the efficiency hardly changes, because the bytes that each rank sends only
 # grow from 1.75 n to nearly 2 n. In this formula, weak scaling is therefore limited by n, the size
-# of the gradient. In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs reach 90 % of the ideal
-# speed with ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
+# of the gradient.
+#
+# In [Horovod's benchmarks](@horovod_benchmarks), 512 GPUs reach 90 % of the ideal speed with
+# ResNet-101 but only 68 % with VGG-16, which has three times as many parameters to send.
 #
 # [Gustafson's law](@gustafson1988) describes weak scaling with serial work. If this work takes a
 # share s of the run on p ranks, the scaled speed-up is s + (1 − s) p, so the efficiency never falls
 # below 1 − s.
 #
 # ### On a cluster
-# To repeat this study there, run `make scaling LAB=50 NODES=1,2,4,8`. Later, plot the result with
-# `cluster.last_study(50).plot("strong")`, after `from labkit import cluster`.
+# To repeat this study on a cluster, run `make scaling LAB=50 NODES=1,2,4,8`. Later, plot the result
+# with `cluster.last_study(50).plot("strong")`, after `from labkit import cluster`.
 #
 # ### Further reading
 # - [@amdahl1967] The three pages from which Amdahl's law takes its name.

@@ -12,8 +12,8 @@
 # them to use. We start the [ranks](../labs/GLOSSARY.md#rank) of each library from the same [launcher](../labs/GLOSSARY.md#launcher), time allreduces of 4 bytes
 # to 256 MiB, and compare sending gradients one by one with fusing them into [buckets](../labs/GLOSSARY.md#bucket). At the end we
 # write a rule that names the best library for each size, or says "either" if the measurements do
-# not decide. Two optional last parts (about 7 minutes more) ask whether one library can serve all
-# vectors (5 minutes), and run this lab on two nodes (2).
+# not decide. Two optional last parts ask whether one library can serve all vectors (5 minutes), and
+# run this lab on two nodes (2 minutes).
 #
 # **After this lab you can** (1) time an allreduce with one loop that is fair to every library, (2)
 # start `torch.distributed` from any launcher, (3) say when fusing gradients pays, and (4) decide
@@ -69,27 +69,27 @@ limit = 900  # seconds for one library's measurements
 #
 # | library | memory | between nodes | called by |
 # |---|---|---|---|
-# | MPI (Message Passing Interface) | host memory; GPU memory if it is CUDA-aware (MVAPICH2-GDR) | the networks of clusters, for which it was designed | [mpi4py](https://mpi4py.readthedocs.io), Horovod |
+# | MPI (Message Passing Interface) | host memory; also GPU memory if it is CUDA-aware ([lab 27](27_cuda_aware_mpi.ipynb)), as MVAPICH2-GDR is | the networks of clusters, for which it was designed | [mpi4py](https://mpi4py.readthedocs.io), Horovod |
 # | [Gloo](https://github.com/pytorch/gloo) | host memory; PyTorch gives it a copy of a vector in GPU memory | TCP | `torch.distributed`, Horovod |
 # | [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications Library) | only GPU memory | InfiniBand, RoCE, TCP | `torch.distributed`, Horovod |
 #
-# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's own layer for programs of many processes,
-# and you know [Horovod](https://horovod.readthedocs.io) from [lab 40](40_horovod_pytorch.ipynb). Both can call Gloo, and each adds its own costs to
-# those of the library.
+# [`torch.distributed`](https://docs.pytorch.org/docs/stable/distributed.html) is PyTorch's layer for programs of many processes, and
+# you know [Horovod](https://horovod.readthedocs.io) from [lab 40](40_horovod_pytorch.ipynb). A caller adds its own costs to those of the library, so
+# we time each *combination* of a caller and a library, for example Gloo under both callers.
 #
-# `lab51` gives every combination of a caller and a library (below *[backend](../labs/GLOSSARY.md#backend)*, and in tables and
-# plots also *library*) a name that begins with the caller, for example `horovod-gloo`. The name
-# `mpi` means MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on a GPU.
-# (This lab does not time `torch-mpi`, for which you would have to build PyTorch from its sources.)
+# Below, *[backend](../labs/GLOSSARY.md#backend)* means such a combination (comments in the code also say *library*). `lab51` gives
+# each backend a name that begins with the caller, for example `horovod-gloo`. The name `mpi` means
+# MPI called by mpi4py. Names that end in `-gpu` or `-nccl` are for vectors on a GPU. (This lab does
+# not time `torch-mpi`, for which you would have to build PyTorch from its sources.)
 #
-# A program can use each combination in the same way, by an object that we call `link`:
+# A program can use each backend in the same way, by an object that we call `link`:
 #
 #     vector = link.vector(1000)  # a tensor of 1000 float32 zeros, where this library needs it
 #     link.sum(vector)            # allreduce in place; returns when the sum is there
 #     link.barrier()              # returns when all ranks are here
 #
-# The next cell takes a few seconds. For each name it prints where the vectors are, or why this
-# combination cannot run on this machine.
+# The next cell takes a few seconds. For each backend it prints where the vectors are, or why it
+# cannot run on this machine.
 
 # %%
 for name in lab51.NAMES:
@@ -98,14 +98,17 @@ for name in lab51.NAMES:
 
 # %% [markdown]
 # ## 2. One loop for all
-# What is a fair time of a call? It begins when *all* ranks have arrived, so `time_calls` puts a
-# barrier before each call, and each rank starts its clock after this barrier. Without it, you would
-# measure how late the last rank is. The first `warmup` calls are not counted, because they may have
-# to open connections. (Labs [01](01_time_it_properly.ipynb) and [22](22_latency_and_bandwidth.ipynb) asked you to write such loops.)
+# The time of a call is fair if three rules hold for every library:
 #
-# A call is complete when its **slowest** rank has the result. `of_slowest` takes the maximum over
-# the ranks for each call, and we report the median of these maxima. For example, three calls on two
-# ranks, in µs, give a median of 14 µs:
+# - It begins when *all* ranks have arrived. `time_calls` therefore puts a barrier before each call,
+#   and each rank starts its clock after this barrier. Without it, you would measure how late the
+#   last rank is.
+# - The first `warmup` calls are not counted, because they may have to open connections.
+# - A call is complete when its **slowest** rank has the result. `of_slowest` takes the maximum over
+#   the ranks for each call.
+#
+# We report the median of these maxima. (Labs [01](01_time_it_properly.ipynb) and [22](22_latency_and_bandwidth.ipynb) asked you to write such loops.) For example,
+# three calls on two ranks, in µs, give a median of 14 µs:
 #
 # | | first call | second call | third call |
 # |---|---|---|---|
@@ -142,9 +145,9 @@ def of_slowest(by_rank):
 # | `RANK`, `WORLD_SIZE` | the number of this rank, and how many ranks there are |
 # | `MASTER_ADDR`, `MASTER_PORT` | where rank 0 waits for the others: its host, and a free port on this host |
 #
-# `torchrun` sets all four of them, but `srun` and `mpiexec` do not. Under these two, however, MPI
-# tells each rank its number, so you have `comm.rank`, `comm.size`, and `comm.bcast(thing, root=0)`,
-# which returns rank 0's `thing` on every rank ([lab 21](21_collectives.ipynb)).
+# PyTorch's launcher `torchrun` sets all four of them, but `srun` and `mpiexec` do not. Under these
+# two, however, MPI tells each rank its number. You can therefore use `comm.rank`, `comm.size`, and
+# `comm.bcast(thing, root=0)`, which returns rank 0's `thing` on every rank ([lab 21](21_collectives.ipynb)).
 #
 # For example, rank 0 of 4 ranks runs on `node1`, where port 40000 is free, and rank 2 runs on
 # `node2`, where port 40002 is free. Then rank 2 needs these variables:
@@ -180,10 +183,10 @@ def meeting(comm, host, port):
 check("51.1", meeting)
 
 # %% [markdown]
-# ## 4. Every library, every size
-# Which library is the fastest, for short vectors and for long ones? We now measure all of them with
+# ## 4. Every backend, every size
+# Which backend is the fastest, for short vectors and for long ones? We now measure all of them with
 # the same loop. There is one rank per GPU, but at least 2, or 2 to 4 ranks on a machine without
-# GPUs. The kit's reference had 2 ranks on 2 cores.
+# GPUs. The kit's reference, which this lab quotes below, had 2 ranks on 2 cores.
 #
 # ### Predict
 # The vector is a single number of 4 bytes, on the ranks of this machine. How many times as long as
@@ -196,10 +199,13 @@ predict("51.1", gloo_over_mpi=...)
 
 # %% [markdown]
 # ### Measure
-# `lab51.sweep` calls this loop with vectors of 4, 16, 64 … bytes up to `longest`. The next cell
-# runs it on the ranks of each library, keeps the quartiles, and prints the medians, which takes
-# up to a minute. In the table, a row is a number of bytes and a column is a library. In the kit's
-# reference, for example, the row of 67108864 bytes (64 MiB) has about 38,000 µs for `mpi`.
+# `lab51.sweep` calls `time_calls` with vectors of 4, 16, 64 … bytes up to `longest`. The next cell
+# runs it on the ranks of each backend and prints the medians, which takes up to a minute. In the
+# table, a row is a number of bytes and a column is a backend. In the kit's reference, for example,
+# the row of 67108864 bytes (64 MiB) has about 38,000 µs for `mpi`.
+#
+# For section 6, the cell also keeps the quartiles q1 and q3. A quarter of the calls take at most
+# q1, and three quarters take at most q3.
 
 # %%
 sweep = partial(lab51.sweep, time_calls=time_calls, rounds=rounds, longest=longest)
@@ -213,9 +219,12 @@ for name, reason in why_not.items():
     print(f"{name}: {reason}, so no number.")
 
 # %% [markdown]
-# The next cell plots the same measurements. The left panel shows times, where low is good. The
-# right one shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) (*busbw*, [lab 22](22_latency_and_bandwidth.ipynb)), where high is good. On n ranks it is bytes /
-# time · 2(n - 1)/n. For example, 4 ranks that need 50 ms for 100 MB have 2 GB/s · 1.5 = 3 GB/s.
+# The next cell plots the same measurements:
+#
+# - The left panel shows times, where low is good.
+# - The right panel shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) (*busbw*, [lab 22](22_latency_and_bandwidth.ipynb)), where high is good. On n ranks it is
+#   bytes / time · 2(n - 1)/n. For example, 4 ranks that need 50 ms for 100 MB have 2 GB/s · 1.5 = 3
+#   GB/s.
 
 # %%
 plots.bandwidth(
@@ -225,20 +234,20 @@ if {"torch-gloo", "mpi"} <= set(here):
     predict.compare("51.1", gloo_over_mpi=medians["torch-gloo"][4] / medians["mpi"][4])
 
 # %% [markdown]
-# **Explain.** For short vectors the cost of a *call* determines the time: which threads it wakes
-# up, and how many layers it passes. Inside one machine without GPUs, you should see `mpi` far below
-# all other curves at the left end of the left panel. It takes 10 to 30 µs, while the others take
-# from tenths of a ms to a few ms.
+# **Explain.** For short vectors the cost of a *call* determines the time. It depends on which
+# threads the call wakes up, and on how many layers it passes. Inside one machine without GPUs, you
+# should see `mpi` far below all other curves at the left end of the left panel. It takes 10 to 30
+# µs, while the others take from tenths of a ms to a few ms.
 #
 # For long vectors the cost of a *byte* determines the time. Without GPUs, all libraries use the
 # same memory for it (or, between nodes, the same network), so their curves come together, within a
-# factor of two or three. (Where GPUs reach each other directly, the bytes of NCCL do not go through
-# host memory.)
+# factor of two or three. This is different where GPUs reach each other directly, because the bytes
+# of NCCL then do not go through host memory.
 #
 # ### Control: why does Horovod need a millisecond?
-# Its background thread wakes up once per ms to look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the reason,
-# a shorter cycle should help. The next cell measures 4 bytes once more, while the thread wakes up
-# ten times as often.
+# Horovod's background thread wakes up once per ms to look for work ([lab 44](44_timeline_and_fusion.ipynb)). If this cycle is the
+# reason, a shorter cycle should help. The next cell measures 4 bytes once more, while the thread
+# wakes up ten times as often.
 
 # %%
 callers = [name for name in ("horovod-mpi", "horovod-gloo") if name in here]
@@ -298,10 +307,10 @@ predict("51.2", times_as_fast=...)
 
 
 # %% [markdown]
-# `lab51.buckets(sizes, limit)` plans buckets much as in [lab 32](32_buckets_and_overlap.ipynb). It begins with the last layer,
-# because the [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first. While in [lab 32](32_buckets_and_overlap.ipynb) a bucket ends after it has
-# become full, here a new bucket begins when the next gradient would not fit. So no bucket is longer
-# than `limit`, unless it contains a single gradient that is longer.
+# `lab51.buckets(sizes, limit)` plans the buckets. It begins with the last layer, because the
+# [backward pass](../labs/GLOSSARY.md#backward-pass) computes its gradient first, and it begins a new bucket when the next gradient would
+# not fit. So no bucket is longer than `limit`, unless it contains a single gradient that is longer.
+# (In [lab 32](32_buckets_and_overlap.ipynb), a bucket ended after it had become full.)
 #
 # `exchange` copies the gradients of a bucket into one vector, calls `link.sum` **once** for it, and
 # copies the sums back **into** the same tensors.
@@ -328,7 +337,7 @@ def exchange(link, gradients, plan):
 # - `copies`: with `exchange`, but over a link whose `sum` returns at once. This is a control,
 #   because only the two copies remain.
 #
-# The next cell takes one to three minutes. In the plot, each pair of bars is one library (`hvd` is
+# The next cell takes one to three minutes. In the plot, each pair of bars is one backend (`hvd` is
 # Horovod), first one by one and then fused. The hatched part of a bar is the two copies of every
 # byte that fusing requires.
 #
@@ -352,25 +361,30 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # %% [markdown]
 # **Explain.** Inside one machine, you should see three things:
 #
-# - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off. In
-#   the kit's reference it made `horovod-mpi` 1.7 times as fast, and without the copies it would
-#   have been 2.8 times. (`link.sum` waits for the end of each call. In training, Horovod gets many
-#   gradients at once, and fuses them itself, see [lab 44](44_timeline_and_fusion.ipynb).)
+# - With Horovod, a call takes a millisecond, so fusing the 107 gradients of ResNet-50 pays off.
 # - With `mpi`, the overhead of all 107 calls is only about 2 ms, and the copies alone cost far
 #   more.
-# - With VGG-16, no library gains anything. It has only 16 gradients, and the largest, with 411 MB,
-#   is copied although it is alone in its bucket. In the kit's reference, the copies of its 553 MB
-#   took 0.4 s (0.7 ns a byte, more than the 0.3 ns of the prediction), and `mpi` needed only 0.23 s
-#   for all calls one by one.
-#
-# With `mpi`, the calls for the buckets of ResNet-50 may also take longer than those for single
-# gradients (57 ms and 33 ms in the kit's reference). A byte does not always take the same time. In
-# the reference's table, it took 0.16 ns in vectors of 16 MiB and 0.57 ns in those of 64 MiB,
-# probably because short vectors stay in the processor's caches.
+# - With VGG-16, no backend gains anything. It has only 16 gradients, and the largest, with 411 MB,
+#   is copied although it is alone in its bucket.
 #
 # If your ratio is well below your prediction, compare the hatched part of `hvd mpi fused` with the
 # 31 ms of the prediction. The copies take longer on a busy machine. In one such run they took 126
 # ms, and `horovod-mpi` gained nothing by fusing.
+#
+# For comparison, these are numbers of the kit's reference:
+#
+# | network | backend | measured |
+# |---|---|---|
+# | ResNet-50 | `horovod-mpi` | fused 1.7 times as fast as one by one, and 2.8 times without the copies |
+# | ResNet-50 | `mpi` | calls for single gradients 33 ms, calls for buckets 57 ms |
+# | VGG-16 | `mpi` | all calls one by one 0.23 s |
+#
+# The copies of VGG-16's 553 MB took 0.4 s. This is more than all calls one by one with `mpi`, and
+# 0.7 ns a byte instead of the 0.3 ns of the prediction.
+#
+# The second row shows that fewer calls may even take longer with `mpi`. A byte does not always take
+# the same time. In the reference's table, it took 0.16 ns in vectors of 16 MiB and 0.57 ns in those
+# of 64 MiB, probably because short vectors stay in the processor's caches.
 #
 # How would you improve `exchange` for VGG-16?
 #
@@ -381,15 +395,19 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 # (`gradient_as_bucket_view`), so that nothing is copied at all.
 # </details>
 #
-# One limit remains: nothing overlaps with the backward pass here. With overlap, a large bucket has
-# another cost, because it can be sent only when its last gradient is ready ([lab 32](32_buckets_and_overlap.ipynb)).
+# Training differs from this measurement in two ways:
+#
+# - `link.sum` waits for the end of each call. In training, Horovod gets many gradients at once, and
+#   fuses them itself ([lab 44](44_timeline_and_fusion.ipynb)).
+# - Here the calls do not overlap with the backward pass. With overlap, a large bucket has another
+#   cost, because it can be sent only when its last gradient is ready ([lab 32](32_buckets_and_overlap.ipynb)).
 #
 # ## 6. Which is best?
-# We need a rule for when one library is really better, because two medians are never exactly equal.
+# We need a rule for when one backend is really better, because two medians are never exactly equal.
 #
 # ### Exercise 51.2 · Which is best
 # Write `best(row)`, where `row` is {backend: (q1, median, q3)} in seconds. The interquartile range
-# is the interval from q1 to q3.
+# is the interval from q1 to q3. 4 to 8 lines. *(intermediate)*
 #
 # Call the backend with the smallest median *first*. Return its name only if it is clearly
 # faster than **every** other backend, which means that both of these conditions are true:
@@ -404,11 +422,14 @@ if ("horovod-mpi", "resnet50", "fused") in took:
 #
 #     {"x": (0.9, 1.0, 1.2), "y": (1.1, 1.5, 1.6)}
 #
-# Here x has the smallest median, and the second condition is true, because 1.5 is above 1.1 · 1.0.
-# But y's q1 of 1.1 is not above x's q3 of 1.2, so the answer is `"either"`. If y's q1 were 1.3, the
-# answer would be `"x"`.
+# Here x has the smallest median, so compare y with x:
 #
-# 4 to 8 lines. *(intermediate)*
+# | condition | in this row | true? |
+# |---|---|---|
+# | y's q1 is above x's q3 | 1.1 and 1.2 | no |
+# | y's median is above 1.1 times x's | 1.5 and 1.1 · 1.0 | yes |
+#
+# The answer is `"either"`. If y's q1 were 1.3, the answer would be `"x"`.
 #
 # <details><summary>Hint 1: which has the smallest median?</summary>
 #
@@ -431,8 +452,8 @@ def best(row):
 check("51.2", best)
 
 # %% [markdown]
-# ### Measure: which library here
-# Your `best` now chooses a library for each size that was measured. Each line of the table shows
+# ### Measure: which backend here
+# Your `best` now chooses a backend for each size that was measured. Each line of the table shows
 # the medians for one number of bytes, and the column `which` shows what `best` returned.
 
 # %%
@@ -443,26 +464,33 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 
 # %% [markdown]
 # **Explain.** Inside one machine without GPUs you should see `mpi` for small sizes. For the largest
-# sizes, "either" or another name may appear. In the kit's reference, `best` returns "either" for
-# 256 MiB, because they take 0.120 s with `mpi` and 0.128 s with `horovod-mpi`, which is less than
-# 1.1 times as long. The two that call Gloo take 0.21 s and 0.25 s.
+# sizes, "either" or another name may appear, as in the kit's reference:
 #
-# For 64 MiB it returns `horovod-mpi` (33 ms against 38 ms for `mpi`), although both call MPI. But
-# only 3 calls are timed above 16 MiB, so their quartiles are uncertain. Before you rely on such a
-# row, run this measurement and the table again.
+# | size | `mpi` | `horovod-mpi` | `best` returns |
+# |---|---|---|---|
+# | 64 MiB | 38 ms | 33 ms | `horovod-mpi` |
+# | 256 MiB | 0.120 s | 0.128 s, less than 1.1 times as long | "either" |
 #
-# Does a second library gain anything? To decide between two libraries, look only at the sizes that
-# your training sends, which are mostly those of full buckets (25 MiB here, so the rows of 16 and 64
-# MiB), and call `best` with these two alone. For 16 MiB, for example:
+# The two backends that call Gloo take 0.21 s and 0.25 s for 256 MiB.
+#
+# For 64 MiB, `best` returns `horovod-mpi`, although both backends call MPI. But only 3 calls are
+# timed above 16 MiB, so their quartiles are uncertain. Before you rely on such a row, run this
+# measurement and the table again.
+#
+# Does a second library gain anything? To decide between two backends, look only at the sizes that
+# your training sends. These are mostly those of full buckets, which have 25 MiB here, so look at
+# the rows of 16 and 64 MiB. Call `best` with these two backends alone. For 16 MiB, for example:
 #
 #     best({name: here[name][1 << 24] for name in ("mpi", "torch-gloo")})
 #
-# With GPUs, compare `mpi-gpu` with `torch-nccl`. If `best` returns the library that you have, or
-# "either", these numbers give no reason for the second one. Otherwise it pays off if communication
-# is a large part of your step ([lab 46](46_three_libraries.ipynb)).
+# With GPUs, compare `mpi-gpu` with `torch-nccl`.
 #
-# Which buckets would you choose here? Look at the left panel of the plot in section 4: at which
-# size does the time begin to grow?
+# If `best` returns the backend that you have, or "either", these numbers give no reason for the
+# second one. Otherwise the second library pays off if communication is a large part of your step
+# ([lab 46](46_three_libraries.ipynb)).
+#
+# Which size of buckets would you choose here? Look for the size at which the time begins to grow,
+# in the left panel of the plot in section 4.
 #
 # <details><summary>Answer</summary>
 #
@@ -476,19 +504,17 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # - One rank tells all others where to meet. With this address, one launcher can start every
 #   library.
 # - Fuse gradients if a call is expensive. If it is cheap, the copies cost more.
-# - Say "either" if the measurements do not decide. If the best of two libraries is the one that you
-#   have, or "either", for all sizes that you send, the numbers give no reason for the other one.
+# - Say "either" if the measurements do not decide. A second library is worth considering only if
+#   `best` returns it for a size that you send.
 #
-# ## Going further (optional): one runtime for all?
-# This part takes about 5 more minutes.
-#
+# ## Going further (optional): one runtime for all? (5 minutes)
 # One [CUDA-aware MPI](../labs/GLOSSARY.md#CUDA-aware-MPI) can serve vectors in host and in GPU memory, inside a node and between nodes.
 # The authors of [MVAPICH2-GDR](https://mvapich.cse.ohio-state.edu/userguide/gdr/) at Ohio State University call this a **unified
 # communication runtime**. The usual alternative is to combine libraries. For example, the ranks
 # agree with MPI or Gloo on what is sent next, and NCCL sends it.
 #
-# When is one library enough? Compare the two ways in three things, of which [lab 46](46_three_libraries.ipynb) shows the first
-# and this lab the third:
+# When is one library enough? The two ways differ in three things. [Lab 46](46_three_libraries.ipynb) shows the first, and this
+# lab the third:
 #
 # | | one CUDA-aware MPI | several libraries |
 # |---|---|---|
@@ -501,7 +527,8 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # no numbers, and published ones disagree:
 #
 # - In Horovod's README of 2017, VGG-16 on 16 GPUs is 2.1 times as fast with NCCL as with MPI on the
-#   host if both use TCP (2.9 times with [RDMA](../labs/GLOSSARY.md#RDMA), [lab 46](46_three_libraries.ipynb)), but Inception V3 is slightly slower.
+#   host if both use TCP, and 2.9 times if both use [RDMA](../labs/GLOSSARY.md#RDMA) ([lab 46](46_three_libraries.ipynb)). But Inception V3 is slightly
+#   slower.
 # - Ohio State reports that the allreduce of MVAPICH2-GDR is 5 to 17 times as fast as that of NCCL 2
 #   for small and medium vectors, and takes 29 % less time for large ones (Awan et al., 2019).
 #
@@ -515,12 +542,10 @@ print(f"Measured now, {ranks} ranks:", shown.to_string(), sep="\n")
 # your step.
 # </details>
 #
-# ## Going further (optional): two nodes
-# This part takes about 2 more minutes, and the job runs in the meantime.
-#
-# `make submit LAB=51 NODES=2 SITE=…` runs this file unchanged on a Slurm cluster (on links that may
-# be slow, with `SET=longest=4194304`). A job uses one build of Horovod: `HOROVOD=nccl` adds
-# `horovod-nccl`, and `HOROVOD=mpi` adds `horovod-mpi-gpu`.
+# ## Going further (optional): two nodes (2 minutes)
+# `make submit LAB=51 NODES=2 SITE=…` runs this file unchanged on a Slurm cluster, and you can do
+# other work in the meantime. If its links may be slow, add `SET=longest=4194304`. A job uses one
+# build of Horovod: `HOROVOD=nccl` adds `horovod-nccl`, and `HOROVOD=mpi` adds `horovod-mpi-gpu`.
 #
 # ### Further reading
 # - A. Awan, J. Bédorf, C. Chu, H. Subramoni and D. Panda, *[Scalable Distributed DNN Training using TensorFlow and CUDA-Aware MPI](https://arxiv.org/abs/1810.11112)*, CCGRID, 2019. Measures the training of TensorFlow models with MPI, NCCL and gRPC, and improves the

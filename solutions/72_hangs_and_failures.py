@@ -2,24 +2,24 @@
 # # 72 Hangs and failures
 #
 # A training job on many ranks often fails without an error message. One rank waits for a disk or
-# takes another branch of the code, all other ranks wait for it in a collective, and the job stands
-# still until its time limit. With a hundred ranks, a hundred programs look equally guilty. In
-# other failures the job does not stop at all, but keeps computing with wrong numbers.
+# takes another branch of the code, all other ranks wait for it in a collective, and the job hangs
+# until its time limit. With a hundred ranks, it is hard to see which one caused this. In other
+# failures the job does not stop at all, but keeps computing with wrong numbers.
 #
 # In this lab we produce real failures on three ranks, read the evidence that they leave behind, and
 # fix their causes. First one rank is missing from a collective, then the ranks call different
 # collectives, then their shards have unequal lengths, and finally one rank computes a NaN (not a
 # number). The parts that are marked as optional take about 35 more minutes.
 #
-# **After this lab you can** (1) name the rank and the line for which all other ranks wait, (2) find
-# the first collective call that does not match the calls of the other ranks, (3) train on uneven
-# shards, and (4) find the first NaN, and skip a step on all ranks together.
+# **After this lab you can** (1) name the rank for which all other ranks wait, and the line in which
+# it is, (2) find the first collective call that does not match the calls of the other ranks,
+# (3) train on uneven shards, and (4) find the first NaN, and skip a step on all ranks together.
 #
 # ![Left: ranks 0 and 2 wait in an allreduce while rank 1 is still reading a file. Right: rank 1 makes one extra call, a broadcast, so all its later calls are paired with the wrong calls of ranks 0 and 2](72_hang.svg)
 #
 # *Two kinds of hang. Left: one rank is missing from the allreduce, because it is still reading a
-# file. Right: all ranks are in a collective, but rank 1 has made an additional call, so the calls
-# no longer match, starting with its second one.*
+# file. Right: all ranks are in a collective, but rank 1 has made an additional call, the broadcast,
+# so from the second calls on, the calls of the ranks no longer match.*
 #
 # Needs: mpi, horovod, torch · Ranks: 1 · Minutes: 65 · Level: advanced · Before: 21, 30, 40, 60
 
@@ -40,11 +40,12 @@ patience = 40  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # The failures in this lab are real. The notebook itself is one process, and `lab72.play` starts
-# three ranks on this computer, which form a process group of
-# [`torch.distributed`](@pytorch_distributed) over the backend [Gloo](@gloo). It lets the ranks
-# fail, inspects them from outside, and ends them. The rank, the step and the line at fault are
-# drawn from your user name, your computer and `mystery`, so your neighbor usually gets other
-# faults.
+# three ranks on this computer, lets them fail, inspects them from outside, and ends them. The ranks
+# form a process group of [`torch.distributed`](@pytorch_distributed) over the backend
+# [Gloo](@gloo).
+#
+# The rank, the step and the line at fault are drawn from your user name, your computer and
+# `mystery`, so your neighbor usually gets other faults.
 #
 # ## 1. All ranks wait: who is missing?
 # The function `epoch` below is one epoch of data-parallel training, in which each rank reads its
@@ -70,25 +71,25 @@ def epoch(files, log, table):
 
 
 # %% [markdown]
-# Suppose that one rank does not arrive at its next `all_reduce`. All other ranks wait for it in
-# theirs, and do so silently. Unless you set another limit, they wait for half an hour over Gloo and
-# for ten minutes over [NCCL](@nccl) (NVIDIA Collective Communications Library).
+# Suppose that one rank does not arrive at its next `all_reduce`. All other ranks wait for it
+# silently in their own `all_reduce`. Unless you set another limit, they wait for half an hour over
+# Gloo and for ten minutes over [NCCL](@nccl) (NVIDIA Collective Communications Library).
 #
-# [py-spy](@py_spy) shows from outside on which line a running Python process is, for example with
-# `py-spy dump --pid 4711`. You don't need to prepare the process for it. The next cell prints
-# `epoch` with the numbers of its lines, runs it on three ranks until none makes progress, and
-# prints what py-spy sees.
-#
-# Read each rank's stack from the bottom up. The last entry is `epoch`, with the number of the line
-# in which the rank is, and the entries above it are the functions that this line has called. For
-# example, this rank is in line 7 of a function `copy`, which called `sleep` of another file:
+# The tool [py-spy](@py_spy) shows from outside in which line a running Python process is, for
+# example with `py-spy dump --pid 4711`. You don't need to prepare the process for it. py-spy prints
+# the process's **stack**, which is the list of functions that have been called and have not yet
+# returned. For example, this rank is in line 7 of a function `copy`, which called `sleep` of
+# another file:
 #
 #     rank 0 waits (seen by py-spy)
 #         sleep (tools/waiting.py:15)
 #         copy (work/copying.py:7)
 #
-# The cell takes about 10 s, because it also runs three more jobs with other faults, which the check
-# of your exercise will use.
+# The next cell prints `epoch` with its line numbers, runs it on three ranks until none makes
+# progress, and prints their stacks. Read each stack from the bottom up. The last entry is `epoch`,
+# with the number of the line in which the rank is, and the entries above it are the functions that
+# this line has called. The cell takes about 10 s, because it also runs three more jobs with other
+# faults, which the check of your exercise will use.
 
 # %%
 lab72.show_program(epoch)
@@ -98,7 +99,7 @@ lab72.show_stacks(hangs[0])
 
 # %% [markdown]
 # ### Predict
-# For which rank do the others wait, and on which line of `epoch` is that rank? Give the line's
+# For which rank do the others wait, and in which line of `epoch` is that rank? Give the line's
 # number in the listing above. You don't have to guess, because the stacks above tell you.
 
 # %%
@@ -109,8 +110,7 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 
 # %% [markdown]
 # **Explain.** Two ranks are in the same line, which is a collective, and these ranks are healthy.
-# The third rank is in another line, so this rank is the one to look at. The line tells what was
-# broken:
+# The third rank is in another line, and the others wait for it. Its line tells what was broken:
 #
 # | on the line with | what was broken | how to fix it |
 # |---|---|---|
@@ -123,11 +123,15 @@ predict.right("72.1", rank=faults[0].rank, line=lab72.line_of(epoch, faults[0]))
 # have just used as a function.
 #
 # ### Exercise 72.1 · The odd one out
-# Write `odd_one_out(stacks)`. `stacks[rank]` is a list of frames with the outermost first, so
-# `stacks[rank][0]` is the frame of `epoch`. (The printed stacks are the other way round.) A frame
-# has a `.line`. Return the rank whose line of `epoch` no other rank shares, together with that
-# line: `return rank, line`. For example, if five ranks are in lines 5, 12, 9, 12 and 5 of `epoch`,
-# the answer is `(2, 9)`, because rank 2 alone is in line 9. About 3 lines. *(beginner)*
+# Write `odd_one_out(stacks)`. Return the rank whose line of `epoch` no other rank shares, together
+# with that line: `return rank, line`.
+#
+# `stacks[rank]` is a list of **frames**, one for each function of the stack, and a frame has a
+# `.line`. The list begins with the function that was called first, so `stacks[rank][0]` is the
+# frame of `epoch`. (The printed stacks are in the opposite order.)
+#
+# For example, if five ranks are in lines 5, 12, 9, 12 and 5 of `epoch`, the answer is `(2, 9)`,
+# because rank 2 alone is in line 9. About 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one number for each rank</summary>
 #
@@ -164,9 +168,10 @@ check("72.1", odd_one_out)
 # The rest of this section removes the four causes. It takes about 10 more minutes. You can also go
 # on with section 2.
 #
-# The table above has a fix for each cause. In three of them, each rank uses its own files on a
-# local disk. For the fourth, every rank has to stop after the shortest shard, but a rank knows only
-# the length of its own shard. An allreduce can tell all ranks the smallest value:
+# The table of causes above has a fix for each of them. In three fixes, each rank uses its own files
+# on a local disk. For the fourth cause, every rank has to stop after the shortest shard, but a rank
+# knows only the length of its own shard. If each rank puts this length into a tensor `fewest`, an
+# allreduce tells all ranks the smallest value:
 #
 #     dist.all_reduce(fewest, op=dist.ReduceOp.MIN)
 #
@@ -177,9 +182,9 @@ check("72.1", odd_one_out)
 #
 # ### Exercise 72.2 · Local files, and as many as the shortest shard (optional)
 # `mend(files, log, table, nearby)` runs on each rank before `epoch`, and returns what `epoch` gets
-# in place of `files`, `log` and `table`. The new log and table are given. They are in `nearby`, a
-# folder on this rank's own disk, which also contains a copy of each of the rank's files. Write the
-# list `copies`, with the paths of these copies:
+# in place of `files`, `log` and `table`. `nearby` is a folder on this rank's own disk, with a copy
+# of each of the rank's files. The new log and table, also in this folder, are given. Write the list
+# `copies`, with the paths of the copies:
 #
 # - Include only the first files, as many as the shortest shard has. You can slice a list with a
 #   tensor: `files[:fewest]`.
@@ -216,11 +221,12 @@ check("72.2", mend)
 # %% [markdown]
 # ## 2. All ranks are in a collective, and wait
 # MPI (Message Passing Interface) and `torch.distributed` do not identify tensors by name. They pair
-# **the first call of each rank, then the second call of each rank, and so on**. A rank that makes
-# one call too many or too few is therefore out of step from that call on, and one that makes two
-# calls in another order is out of step in these two. In the function below, a batch decides by its
-# loss and by its list of statistics which collectives a rank calls. (`"right"` is the number of
-# right answers.)
+# **the first call of each rank, then the second call of each rank, and so on**. If a rank makes one
+# call too many or too few, its calls no longer match the others' from that call on. If it makes two
+# calls in another order, these two do not match.
+#
+# In the function below, a batch's loss and its list of statistics decide which collectives a rank
+# calls. (`"right"` is the number of right answers.)
 
 
 # %%
@@ -249,18 +255,17 @@ def train(batches):
 # the list of all collectives that each rank has called, in order. PyTorch's [flight
 # recorder](@flight_recorder) keeps this list, by default for the last 2,000 calls of a rank.
 #
-# The next cell runs `train` on three ranks until they hang, and prints the last calls of the ranks
-# in one column for each rank. For example, `all_reduce(6) line 8` is an allreduce of 6 numbers that
-# was called in line 8. Read the rows from top to bottom, and find the first one in which the calls
-# are not all alike. In this example it is row 1:
+# The next cell runs `train` on three ranks until they hang, and prints their last calls, in one
+# column for each rank. (It again runs further jobs for your exercise.) In this example,
+# `all_reduce(6) line 8` is an allreduce of 6 numbers that was called in line 8:
 #
 #     call  rank 0                rank 1                rank 2
 #        0  all_reduce(6) line 8  all_reduce(6) line 8  all_reduce(6) line 8
 #        1  reduce(1) line 15     barrier(0) line 16    reduce(1) line 15
 #
-# Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, is paired with the others'
-# `reduce`. The first call that does not match is therefore that of rank 1 in line 16. The cell
-# again runs further jobs for your exercise.
+# Read the rows from top to bottom, and find the first one in which the calls are not all alike,
+# here row 1. Rank 1 has left out `reduce`, so its next call, `barrier` in line 16, is paired with
+# the others' `reduce`. The first call that does not match is therefore that of rank 1 in line 16.
 
 # %%
 lab72.show_program(train)
@@ -270,7 +275,7 @@ lab72.show_records(mixed_up[0])
 
 # %% [markdown]
 # ### Predict
-# Which rank was the first to make a call that does not match the calls of the other two? On which
+# Which rank was the first to make a call that does not match the calls of the other two? In which
 # line of `train` did it make this call?
 
 # %%
@@ -280,9 +285,9 @@ predict("72.3", rank=..., line=...)
 predict.right("72.3", rank=disorders[0].rank, line=lab72.line_of(train, disorders[0]))
 
 # %% [markdown]
-# **Explain.** One batch was different on one rank, and it made this rank take another path through
-# the code, because a condition such as `batch["loss"] > 100` was evaluated with the numbers of
-# *one* rank. The line that you found tells how the batch of your job differs:
+# **Explain.** One batch was different on one rank. It made this rank take another path through the
+# code, because each rank evaluates a condition such as `batch["loss"] > 100` with its *own*
+# numbers. The line that you found tells how the batch in your job differs:
 #
 # | on the line with | this rank's batch |
 # |---|---|
@@ -333,7 +338,7 @@ check("72.3", first_difference)
 # %% [markdown]
 # ### Let the ranks agree
 # To prevent such a hang, base each decision on numbers that are the same on all ranks. The cheapest
-# are numbers that are reduced over all ranks anyway, because others require an additional
+# are numbers that are reduced over all ranks anyway, because other numbers require an additional
 # collective for each batch.
 #
 # Also, never let a `set` of names determine an order, because Python may iterate over such a set in
@@ -344,8 +349,7 @@ check("72.3", first_difference)
 # also go on with the next part, "Measure: in the wrong order, and no hang".
 #
 # If all ranks use the same loss and the same statistics in their conditions, their calls match. For
-# example, two ranks have different batches, and agree on one that contains the larger loss and all
-# statistics that at least one of them wants, in alphabetical order:
+# example, two ranks with different batches agree on one batch:
 #
 # | | loss | statistics |
 # |---|---|---|
@@ -353,14 +357,14 @@ check("72.3", first_difference)
 # | batch of rank 1 | 150.0 | loss, area |
 # | agreed, on both ranks | 150.0 | area, loss, right |
 #
-# Both ranks now begin again from rank 0, because the agreed loss is above 100 on both.
+# Both ranks now begin again from rank 0, because the agreed loss is above 100.
 #
 # ### Exercise 72.4 · One batch for all (optional)
-# The check calls `agree(batch)` on each rank, for each batch in turn, and gives `train` what it
-# returns. `everybody`, the list of all ranks' batches, is given.
+# The check calls `agree(batch)` on each rank, for each batch in turn, and passes the returned batch
+# to `train`. `everybody`, the list of all ranks' batches, is given.
 #
-# Return a new dict, which is the same on all ranks. Its `"loss"` is the largest loss of all ranks,
-# and its `"statistics"` is the list of all statistics that at least one rank wants, once each, in
+# Return a new dict, which is the same on all ranks. Its `"loss"` is the largest loss of all ranks.
+# Its `"statistics"` is the list of all statistics in at least one rank's list, once each, in
 # alphabetical order. About 2 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: all statistics that some rank wants</summary>
@@ -394,10 +398,16 @@ check("72.4", agree)
 # %% [markdown]
 # ### Measure: in the wrong order, and no hang
 # A mismatch leads to a hang or an error only if the calls look different. In the next cell, two
-# calls that look alike are swapped. Two ranks add up `a`, which is 1 on each rank, and `b`, which
-# is 10 on each rank, but rank 1 begins with `b`. The right sums are a = 2 and b = 20. As a control,
-# the same program runs with [Horovod](@horovod), in which every tensor has a name. This takes about
-# 10 s.
+# ranks add up the tensors `a` and `b`, but rank 1 swaps the two calls, which look alike:
+#
+# | | `a` | `b` | order of the calls |
+# |---|---|---|---|
+# | rank 0 | 1 | 10 | `a`, `b` |
+# | rank 1 | 1 | 10 | `b`, `a` |
+# | right sum | 2 | 20 | |
+#
+# As a control, the same program runs with [Horovod](@horovod), in which every tensor has a name.
+# The cell takes about 10 s.
 
 # %%
 for rank, sums in enumerate(lab72.sums_in_another_order()):
@@ -405,9 +415,9 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
         print(f"rank {rank}, {library:18} a = {a:3.0f}  b = {b:3.0f}")
 
 # %% [markdown]
-# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other, so both
-# sums are 11, and reports nothing. **Such a failure is worse than a hang**, because the training
-# run continues with wrong numbers.
+# **Explain.** `torch.distributed` adds `a` of one rank to `b` of the other, so both sums are 11,
+# and it reports no error. **Such a failure is worse than a hang**, because the training run
+# continues with wrong numbers.
 #
 # Horovod asks all ranks which tensors are ready and pairs them by name (lab 44). The order
 # therefore does not matter, as long as each rank submits both tensors before it waits for one of
@@ -415,16 +425,19 @@ for rank, sums in enumerate(lab72.sums_in_another_order()):
 #
 # ## 3. Uneven shards
 # If you divide 3,125 batches among three ranks, one rank gets one batch fewer than the other two.
-# It finishes first, and the others wait for it in their last allreduce.
+# This rank finishes first, and the others wait for it in their last allreduce.
 #
-# Horovod notices this, because rank 0 hears from all ranks which tensors are ready. Its **stall
-# check** prints a warning after `HOROVOD_STALL_CHECK_TIME_SECONDS` (by default 60). It ends the job
-# after `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS`, whose default, 0, means never.
+# Horovod notices this with its **stall check**, because rank 0 hears from all ranks which tensors
+# are ready. Two environment variables set its limits:
+#
+# | environment variable | after this time | default | in the next cell |
+# |---|---|---|---|
+# | `HOROVOD_STALL_CHECK_TIME_SECONDS` | the stall check prints a warning | 60 s | 1 s |
+# | `HOROVOD_STALL_SHUTDOWN_TIME_SECONDS` | the stall check ends the job | 0, which means never | 2 s |
 #
 # In the next cell, three ranks with only a few batches allreduce one tensor for each batch, with
-# the names `step.0`, `step.1` and so on. The warning is set to come after 1 s, and the end after
-# 2 s. The line below "Missing ranks" gives the number of a rank, and in brackets the tensors that
-# this rank has not submitted. The cell takes about 10 s.
+# the names `step.0`, `step.1` and so on. The line below "Missing ranks" gives the number of a rank,
+# and in brackets the tensors that this rank has not submitted. The cell takes about 10 s.
 
 # %%
 lengths = lab72.shards(mystery)
@@ -443,17 +456,17 @@ predict.right("72.5", rank=lengths.index(min(lengths)), batches=min(lengths))
 # %% [markdown]
 # **Explain.** The tensor in brackets is the first for which the rank had no batch. If it is
 # `step.3`, the rank has completed steps 0, 1 and 2, so it has three batches. The last line
-# of the output names a rank that failed. It is one that waited, because the missing rank itself
-# raises no error.
+# of the output names another rank, one that waited, because the missing rank itself raises no
+# error.
 #
 # Horovod's solution is `hvd.join()`. A rank calls it when it has no more batches. From then on,
-# this rank takes part in every allreduce with zeros, until all ranks have called `hvd.join()` and
-# the call returns.
+# this rank takes part in every allreduce with zeros. The call returns when all ranks have called
+# `hvd.join()`.
 #
 # These zeros cause a problem, because `hvd.allreduce` *averages* by default, over all ranks. If one
 # of three ranks has joined, and the other two contribute 3 and 5, the result is (3 + 5 + 0) / 3
-# instead of the mean of 3 and 5. We therefore add up two things, the values and **the number of
-# ranks that contribute a value**:
+# instead of the mean of 3 and 5. We therefore add up both the values and **the number of ranks that
+# contribute a value**:
 #
 # | | rank 0 | rank 1 | rank 2, which has joined | sum |
 # |---|---|---|---|---|
@@ -466,10 +479,12 @@ predict.right("72.5", rank=lengths.index(min(lengths)), batches=min(lengths))
 #
 # ### Exercise 72.5 · Averages over those who are still there
 # `gradients` is this rank's list of tensors of 3 numbers each, one tensor for each of its batches.
-# Another rank may have more tensors, or none at all. Put into `results` the average of each of
-# *this rank's* gradients, over the ranks that have a gradient in that step. No rank may hang. The
-# loop is given. Write 2 or 3 lines in it, in place of the first `raise`, and one line below it, in
-# place of the second. *(intermediate)*
+# Another rank may have more tensors, or none at all.
+#
+# Put into `results` the average of each of *this rank's* gradients, over the ranks that have a
+# gradient in that step. No rank may hang. The loop is given. Write 2 or 3 lines in the loop, in
+# place of the first `raise`, and one line below the loop, in place of the second.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: how many ranks contribute?</summary>
 #
@@ -507,14 +522,15 @@ check("72.5", averages)
 
 # %% [markdown]
 # It is simpler still to give all ranks the same number of samples. PyTorch's `DistributedSampler`
-# does this. It repeats some samples or, with `drop_last=True`, leaves some out. For uneven shards,
-# DDP (`DistributedDataParallel`) has its own join: `with Join([model]):`.
+# does this by repeating some samples or, with `drop_last=True`, by leaving some out. For uneven
+# shards, PyTorch's DDP (`DistributedDataParallel`) can also join: `with Join([model]):`.
 #
 # ## 4. NaN: which rank was first?
 # A NaN results, for example, from 0 / 0 or from infinity minus infinity, and nearly every
 # calculation with a NaN returns a NaN again. In data-parallel training it spreads at once, because
-# **after the next allreduce all ranks have it**, and each of them could be the source. The function
-# below trains a small network on digits, and one image of one rank is broken.
+# **after the next allreduce all ranks have it**, and each of them could be the source.
+#
+# The function below trains a small network on images of digits. One image of one rank is broken.
 
 
 # %%
@@ -535,9 +551,9 @@ def learn(batches):
 # %% [markdown]
 # To find the source, we watch every rank for the first number that is not finite, which means NaN
 # or infinite. `lab72.watch_numbers` looks at all tensors after each line, as a debugger can, and
-# notes `(step, line)` of the first such number, or None. The next cell prints the notes of the
-# three ranks. For example, `(2, 7)` means that line 7 computed the rank's first such number in
-# step 2.
+# notes `(step, line)` of the first such number, or None. For example, `(2, 7)` means that line 7
+# computed the rank's first such number in step 2. The next cell prints the notes of the three
+# ranks.
 
 # %%
 lab72.show_program(learn)
@@ -548,7 +564,8 @@ for rank in poisoned[0]:
 
 # %% [markdown]
 # ### Predict
-# Which rank was first, and on which line? (There was no error, and all three ranks ran to the end.)
+# Which rank was the first with a number that is not finite, and which line computed this number?
+# (There was no error, and all three ranks ran to the end.)
 
 # %%
 predict("72.6", rank=..., line=...)
@@ -560,7 +577,7 @@ predict.right("72.6", rank=poisons[0].rank, line=lab72.line_of(learn, poisons[0]
 # **Explain.** Two of the ranks note the line with `dist.all_reduce`, so the bad number came to them
 # from another rank. The remaining rank, where the bad number arose, notes an earlier line of the
 # same step. If you compare the notes by step first and then by line, the source has the smallest
-# one. The line tells what is wrong with the image:
+# note. Its line tells what is wrong with the image:
 #
 # | on the line with | the broken image | what the line computes |
 # |---|---|---|
@@ -605,18 +622,23 @@ check("72.6", first_bad)
 
 # %% [markdown]
 # ### Skip together
-# One solution is to skip such a step, but it must be skipped **on all ranks or on none**. If one
-# rank alone leaves out a collective, the result is the hang of section 2. This attempt is therefore
-# wrong:
+# One solution is to skip a step with a bad number, but the step must be skipped **on all ranks or
+# on none**. If one rank alone leaves out a collective, the result is the hang of section 2. This
+# attempt is therefore wrong:
 #
 #     if not torch.isfinite(gradient).all():   # true only on the rank with the broken image
 #         return False                         # so only this rank leaves out the next line
 #     dist.all_reduce(gradient)
 #
 # ### Exercise 72.7 · Skip on all ranks or on none
-# `average(gradient)` runs on each rank. Replace the tensor, in place, by the average of all ranks'
-# gradients, and return True. If, however, any number on any rank is not finite, return False, on
-# *all* ranks. The content of the tensor then does not matter. For example, on two ranks:
+# `average(gradient)` runs on each rank, and either averages or skips:
+#
+# - If all numbers on all ranks are finite, replace the tensor, in place, by the average of all
+#   ranks' gradients, and return True.
+# - If any number on any rank is not finite, return False on *all* ranks. The content of the tensor
+#   then does not matter.
+#
+# For example, on two ranks:
 #
 # | gradient of rank 0 | gradient of rank 1 | afterwards, on both ranks | returned, on both ranks |
 # |---|---|---|---|
@@ -655,16 +677,16 @@ check("72.7", average)
 
 # %% [markdown]
 # If a rank looked at its own gradient, it would have to tell the others about a NaN, with a second
-# collective or with one more number in the tensor. The sum in `average` tells all ranks without
-# either.
+# collective or with one more number in the tensor. The sum in `average` tells all ranks about the
+# NaN without this additional communication.
 #
 # ### What you take away
 # - For a hang, look at the stacks of all ranks. The rank whose line no other rank shares is the one
 #   that the others are waiting for.
 # - If all ranks are in collectives, compare their calls in order, and find the first call that does
 #   not match. To prevent this, base decisions on numbers that are the same on all ranks.
-# - With uneven shards, join, and count the ranks that contribute. The zeros of a joined rank are not
-#   a gradient.
+# - With uneven shards, join, and count the ranks that contribute. The zeros of a joined rank are
+#   not a gradient.
 # - For a NaN, find the rank that had it before the allreduce, and skip the step on all ranks or on
 #   none.
 #
@@ -672,10 +694,12 @@ check("72.7", average)
 # This part takes about 7 more minutes.
 #
 # You have to ask for evidence *before* a job fails. For example, with
-# `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each call what they are about
-# to do. This is extra work in every call, so PyTorch's documentation recommends it only for
-# debugging. The next cell runs your job of section 2 again with this setting. It prints for each
-# rank the call that this rank makes, and below it the call of another rank that does not match.
+# `TORCH_DISTRIBUTED_DEBUG=DETAIL`, the ranks tell each other before each collective which call they
+# are about to make. This is extra work in every call, so PyTorch's documentation recommends it only
+# for debugging.
+#
+# The next cell runs your job of section 2 again with this setting. It prints for each rank the call
+# that this rank makes, and below it the call of another rank that does not match.
 
 # %%
 with launch.environment({"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}):
@@ -687,8 +711,8 @@ for rank in ranks:
 
 # %% [markdown]
 # The job no longer hangs, because every rank raises an error. The error names two calls that do not
-# match, but you still have to find out which of the ranks is the odd one. The error's
-# `SequenceNumber` is one more than the number of that row in section 2.
+# match, but you still have to find out which rank is the odd one. The error's `SequenceNumber` is
+# one more than the number of the row that you found in section 2.
 #
 # Before every job, decide on these three:
 #
@@ -709,13 +733,14 @@ for rank in ranks:
 # because this lab also runs on machines without GPUs. Lab 43 shows `NCCL_DEBUG` where there are
 # GPUs.
 #
-# <details><summary>More about NCCL: the watchdog, the dumps, RAS and the Inspector</summary>
+# <details><summary>More about NCCL: watchdog, errors, dumps, RAS and the Inspector</summary>
 #
-# - **Watchdog.** Set nothing, because by default this thread of PyTorch ends the process after an
-#   error or at the time limit (`TORCH_NCCL_ASYNC_ERROR_HANDLING=3`). With 0, the job hangs until
-#   its time limit. Python itself sees no error, because NCCL calls return before the GPU has
-#   completed them. Only with `TORCH_NCCL_BLOCKING_WAIT=1` does `wait()` block and raise at the
-#   limit.
+# - **Watchdog.** Keep the default (`TORCH_NCCL_ASYNC_ERROR_HANDLING=3`), with which this thread of
+#   PyTorch ends the process after an error or at the time limit. With 0, the job hangs until its
+#   time limit.
+# - **Errors in Python.** Python itself sees no error, because NCCL calls return before the GPU has
+#   completed them. Only with `TORCH_NCCL_BLOCKING_WAIT=1` does `wait()` block and raise an error at
+#   the limit.
 # - **Dumps.** With `TORCH_NCCL_DUMP_ON_TIMEOUT=1`, the calls are written to files after the time
 #   limit. `python -m torch.distributed.flight_recorder.fr_trace` compares the files of the
 #   flight recorder as you did in 72.3.
@@ -748,7 +773,7 @@ for rank in ranks:
 # ### Further reading
 # - [@flight_recorder] How to switch on the flight recorder, and how to read and compare its files.
 # - [@pytorch_distributed] The section on debugging describes `TORCH_DISTRIBUTED_DEBUG` and the
-#   environment variables of the part about what to switch on.
+#   environment variables of the part "what to switch on before a job".
 # - [@horovod_api] The reference describes `join` and the operations of `allreduce`.
 # - [@pytorch_join] A tutorial on uneven inputs with DDP, which is PyTorch's counterpart of
 #   `hvd.join()`.

@@ -10,12 +10,13 @@
 #
 # In this lab we plan, measure and write such a report for data-parallel training. We ask a
 # question, predict the answer with a model, and measure it on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) or on real [ranks](../labs/GLOSSARY.md#rank).
-# Then we find out where time was lost and what it costs, and write a text in which every number
-# refers to its record. `make report` refuses any other number.
+# Then we find out where time was lost and what it costs. Finally we write a text in which every
+# number refers to its **record**, a stored prediction, measurement or citation. `make report`
+# refuses a result without a record.
 #
-# **After this lab you can** (1) ask a question that a measurement can answer, (2) plan runs so that
-# a busy moment cannot spoil all runs of one number of ranks, (3) say where the lost time went and
-# what it costs, and (4) write only statements that your records support.
+# **After this lab you can** (1) ask a question that a measurement can answer, (2) order the runs so
+# that a busy moment of the machine cannot spoil all runs on one number of ranks, (3) say where the
+# lost time went and what it costs, and (4) write only statements that your records support.
 #
 # ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](../notebooks/figures/80_study.svg)
 #
@@ -52,10 +53,9 @@ epoch = 1281167  # images of an epoch, for the cost: ImageNet's training set
 # answer names what varies, what stays the same, and the **rule** that decides. We choose the rule
 # before anything is measured, because afterwards it is tempting to call any result good enough.
 #
-# Our question is in the parameters: up to how many ranks does it pay to share one batch? The number
-# of ranks varies, and the batch stays the same. Our rule says that sharing pays as long as the
-# [efficiency](../labs/GLOSSARY.md#efficiency) ([lab 50](50_strong_and_weak_scaling.ipynb)) is at least `enough`. You can change `enough`, and the rest of the lab
-# follows.
+# Our question asks up to how many ranks it pays to share one batch. The number of ranks varies, and
+# the batch stays the same. Our rule says that sharing pays as long as the [efficiency](../labs/GLOSSARY.md#efficiency) ([lab 50](50_strong_and_weak_scaling.ipynb)) is at
+# least `enough`. You can change `enough` in the parameters, and the rest of the lab follows.
 #
 # By default, all runs use the virtual cluster, a simulator, so 32 GPUs cost nothing. The same cells
 # can measure real ranks, as an optional part at the end shows. The next cell prints what is known
@@ -67,26 +67,31 @@ print(setup)
 
 
 # %% [markdown]
-# With the default parameters, the line says that an image takes 8.38 ms on one rank (one second
-# divided by `speed`), and that the [gradients](../labs/GLOSSARY.md#gradient) have 178.20 MB. On the slowest link, a *message* costs
-# `latency` = 5 µs, whatever its size. A *byte* costs `beta` seconds, which is one over the
-# [bandwidth](../labs/GLOSSARY.md#bandwidth) of 2.90 GB/s.
+# With the default parameters, the line says:
 #
-# The simplest model of a step has two parts. First the rank computes its own images. Then a ring
-# performs the [allreduce](../labs/GLOSSARY.md#allreduce) of the gradients ([lab 23](23_ring_allreduce.ipynb)), whose seconds are
-# `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)`. In this model computation and
-# communication do not overlap, and no rank is ever late.
+# | in the line | default | name in the next exercise |
+# |---|---|---|
+# | time of an image on one rank: one second divided by `speed` | 8.38 ms | `per_image` |
+# | size of the gradients | 178.20 MB | `nbytes` |
+# | cost of a *message* on the slowest link, whatever its size | 5 µs | `latency` |
+# | bandwidth of the slowest link | 2.90 GB/s | `beta`, the cost of a *byte*: one over the bandwidth |
 #
-# - [Strong scaling](../labs/GLOSSARY.md#strong-scaling): the ranks share `images`. If the number of images is not divisible by the number
-#   of ranks, all ranks wait for those that have one more image, so a share is `images / ranks`,
-#   **rounded up**.
-# - [Weak scaling](../labs/GLOSSARY.md#weak-scaling): each rank has all of `images`.
+# The simplest model of a step has two parts. First each rank computes its own images:
 #
-# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. Strong scaling takes
-# 3 · 2 + 5 = 11 ms, and weak scaling takes 10 · 2 + 5 = 25 ms.
+# - In [strong scaling](../labs/GLOSSARY.md#strong-scaling), the ranks share `images`. If the number of images is not divisible by the
+#   number of ranks, all ranks wait for those that have one more image, so a share is
+#   `images / ranks`, **rounded up**.
+# - In [weak scaling](../labs/GLOSSARY.md#weak-scaling), each rank has all of `images`.
+#
+# Then a ring performs the [allreduce](../labs/GLOSSARY.md#allreduce) of the [gradients](../labs/GLOSSARY.md#gradient) ([lab 23](23_ring_allreduce.ipynb)). This takes
+# `scaling.costs.ring_allreduce_time(nbytes, ranks, latency, beta)` seconds. In this model
+# computation and communication do not overlap, and no rank is ever late.
+#
+# For example, take 10 images on 4 ranks, 2 ms per image, and a ring of 5 ms. A step takes
+# 3 · 2 + 5 = 11 ms in strong scaling, and 10 · 2 + 5 = 25 ms in weak scaling.
 #
 # ### Exercise 80.1 · Predict a step
-# Write `predict_step`, which predicts the time of a step. About 4 lines. *(beginner)*
+# Write `predict_step`, which predicts the time of a step by this model. About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: rounding up</summary>
 #
@@ -112,10 +117,14 @@ check("80.1", predict_step)
 
 # %% [markdown]
 # ### Predict
-# The next cell prints what your function predicts for every run. From these times you can compute
-# efficiencies. On p ranks, the efficiency is t(1) / (p · t(p)) in strong scaling, and t(1) / t(p)
-# in weak scaling. In the example above, t(1) is 20 ms, so 4 ranks have an efficiency of
-# 20 / (4 · 11) = 45 % in strong scaling, and of 20 / 25 = 80 % in weak scaling.
+# The next cell prints the time t(p) of a step on p ranks that your function predicts, for every
+# run. From these times you can compute efficiencies. In the example above, t(1) is 20 ms, because
+# one rank computes all 10 images and needs no ring:
+#
+# | | efficiency on p ranks | in the example, on 4 ranks |
+# |---|---|---|
+# | strong scaling | t(1) / (p · t(p)) | 20 / (4 · 11) = 45 % |
+# | weak scaling | t(1) / t(p) | 20 / 25 = 80 % |
 #
 # Predict three numbers:
 #
@@ -140,9 +149,8 @@ predict("80.1", pays_up_to=...)  # so many ranks
 predict("80.1", efficiency_strong=..., efficiency_weak=...)  # at the largest number of ranks
 
 # %% [markdown]
-# The next cell stores your function's predictions, each as a **record** with the time of day. We
-# measure later, so the checker of the report can see that the predictions are older than the first
-# measurement.
+# The next cell stores your function's predictions, each as a record with the time of day. The
+# checker of the report can then see that the predictions are older than the first measurement.
 
 # %%
 chosen = {
@@ -161,8 +169,8 @@ print(f"Study {notes.name}")
 # %% [markdown]
 # ### Numbers from a paper
 # A number that you have read somewhere becomes a record, too, with a source instead of a machine.
-# For comparison we cite the efficiency that Kurth et al. report for weak scaling on two
-# supercomputers, and not only the better one.
+# For comparison we cite the efficiencies that Kurth et al. report for weak scaling on two
+# supercomputers, and not only the higher one.
 
 # %%
 kurth = "Kurth and others, SC18, https://arxiv.org/abs/1810.01993"
@@ -179,19 +187,23 @@ notes.cite("kurth_p100_gpus", 5300, "GPUs", kurth)
 # run in **rounds**, each of which runs every configuration once.
 #
 # The place in a round can matter, too. For example, the very first run is often slow, because the
-# caches are still cold. Therefore the list is rotated by one in each round, so that no
-# configuration is always the first. In as many rounds as there are configurations, each takes each
-# place once:
+# caches are still cold. Therefore the list of configurations is rotated by one in each round, so
+# that no configuration is always the first. In as many rounds as there are configurations, each
+# configuration takes each place once:
 #
 #     round 0:   A B C
 #     round 1:   B C A
 #     round 2:   C A B
 #
 # ### Exercise 80.2 · Plan the runs
-# `configurations` is a list such as `[("strong", 1), ("strong", 2), ("weak", 1)]`. Return the list
-# of all runs in order, without changing the list that you are given. With more rounds than
-# configurations the rotation starts again. The opposite rotation, `C A B` in round 1, is as fair,
-# and is accepted, too. About 4 lines. *(beginner)*
+# `configurations` is a list such as `[("strong", 1), ("strong", 2), ("weak", 1)]`. Write `plan`,
+# which returns one list of all runs in order, round after round:
+#
+# - Do not change the list that you are given.
+# - With more rounds than configurations, the rotation starts again.
+# - The opposite rotation, `C A B` in round 1, is as fair, and is accepted, too.
+#
+# About 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: rotating a list</summary>
 #
@@ -215,10 +227,9 @@ check("80.2", plan)
 
 # %% [markdown]
 # ### Measure
-# The next cell runs your plan, which takes a few seconds. A step lasts from the end of one
-# allreduce to the end of the next, so its parts add up and nothing is left out. For each
-# configuration, the cell prints the median time of a step and whether the times were steady, and
-# stores them with every sample in a record.
+# The next cell runs your plan, which takes a few seconds. For each configuration, it prints the
+# median time of a step and whether the times were steady, and stores them with every sample in a
+# record.
 
 # %%
 notes.measure(plan(notes.configurations(), rounds))
@@ -238,15 +249,19 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** With the default parameters, you should see that the efficiency of strong scaling is
-# 96 % on 4 ranks, 72 % on 8 and 54 % on 16. With `enough` at 70 %, the answer to our question is
-# 8 ranks.
+# **Explain.** With the default parameters, you should see these efficiencies in strong scaling:
+#
+# | ranks | 4 | 8 | 16 |
+# |---|---|---|---|
+# | efficiency | 96 % | 72 % | 54 % |
+#
+# With `enough` at 70 %, the answer to our question is therefore 8 ranks.
 #
 # A node has 4 GPUs, so on 8 ranks the ring has to use the slower network between nodes, and takes
 # about four times as long as on 4. Beyond 8 ranks the ring takes only slightly longer, but the time
-# to compute is halved with each doubling.
+# to compute is halved each time that the number of ranks doubles.
 #
-# Weak scaling has the same ring, and its efficiency stays above 90 %, because each rank computes
+# Weak scaling has the same ring, but its efficiency stays above 90 %, because each rank computes
 # for two seconds before it sends.
 #
 # The virtual ranks are a **model**, too. It is more complete than yours, because messages contend
@@ -254,23 +269,25 @@ predict.compare(
 # models agree.
 #
 # ## 3. Where the time went, and what it costs
-# On p ranks a step takes t seconds, and its efficiency is the ideal time divided by t. The lost
-# part, 1 − efficiency, has three causes:
+# A step lasts from the end of one allreduce to the end of the next, so its three parts,
+# computation, waiting and communication, add up to its time t.
 #
-# | share of the step lost to | seconds, divided by t |
-# |---|---|
-# | `communicate` | the allreduce itself |
-# | `wait` | waiting in the allreduce for the last rank |
-# | `slower` | computation, minus the ideal time |
-#
-# The ideal time comes from `alone`, the step of one rank: it is `alone / ranks` in strong scaling,
-# and `alone` in weak scaling.
+# If a step on one rank takes the time `alone`, the ideal time on more ranks is `alone / ranks` in
+# strong scaling, and `alone` in weak scaling. The efficiency is the ideal time divided by t. The
+# lost part, 1 − efficiency, has the three causes in the table below.
 #
 # For example, one rank alone takes 40 ms, so in strong scaling 4 ranks ideally take 10 ms. We
-# measure 11 ms of computation, 2 ms of waiting and 3 ms of communication, so t = 16 ms. The step
-# loses 3/16 to communication, 2/16 to waiting and 1/16 to slower computation. Together these make
-# 6/16, and the efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower`
-# is negative.
+# measure 11 ms of computation, 2 ms of waiting and 3 ms of communication, so t is 16 ms:
+#
+# | share of the step lost to | seconds, divided by t | in the example |
+# |---|---|---|
+# | `communicate` | the allreduce itself | 3/16 |
+# | `wait` | waiting in the allreduce for the last rank | 2/16 |
+# | `slower` | computation, minus the ideal time | (11 − 10)/16 = 1/16 |
+# | together: 1 − efficiency | | 6/16 |
+#
+# The efficiency is 10/16. Computation can also be *faster* than ideal, and then `slower` is
+# negative.
 #
 # The cost of time is given in **node-hours**, which are nodes times hours. You pay for a whole node
 # even if you use only some of its GPUs. For example, 1,000 steps of 1.8 s on 6 ranks with 4 per
@@ -287,8 +304,11 @@ predict("80.3", cheapest_ranks=...)
 
 # %% [markdown]
 # ### Exercise 80.3 · What is lost, and what it costs
-# Write `losses`, which returns a dictionary of the three shares, with the keys `"communicate"`,
-# `"wait"` and `"slower"`, and `node_hours`. About 5 lines, and 2. *(intermediate)*
+# Write two functions. *(intermediate)*
+#
+# - `losses` returns a dictionary of the three shares, with the keys `"communicate"`, `"wait"` and
+#   `"slower"`. About 5 lines.
+# - `node_hours` returns the cost of the steps in node-hours. About 2 lines.
 #
 # <details><summary>Hint 1: the step</summary>
 #
@@ -346,29 +366,9 @@ figures = lab80.all_of(study)
 predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 
 # %% [markdown]
-# **Explain.** Take the row for 32 ranks in strong scaling, with the default parameters.
-# Communication takes 62.9 % of the step and waiting 1.6 %, while `slower` is −0.4 %, so together
-# 64.1 % is lost. The column `1 - eff.` shows 63.9 %. The two differ because the efficiency uses
-# medians, while the shares are means of all steps.
-#
-# In strong scaling, nearly all lost time is communication, and most of it begins on 8 ranks. In
-# weak scaling, waiting for the slowest of many ranks matters, too, with 3.4 % of the step on 32
-# ranks. Your model has no late ranks, which is why it predicted a higher efficiency of weak scaling
-# than was measured. With `jitter = 0` the waiting nearly disappears.
-#
-# Why is `slower` negative in strong scaling? The cause is the run of the single rank, which the
-# jitter slowed down by one percent with this seed. On 32 ranks computation is about a third of the
-# step, so one percent of it makes roughly the −0.4 % above.
-#
-# All other runs are compared with this **baseline**, and an unlucky baseline changes every
-# efficiency, so measure it with care. In the kit's reference, which is the same study with seed 80,
-# the single rank was a little fast, and `slower` is slightly above zero in strong scaling.
-#
-# The virtual ranks do not model that a real GPU takes longer for each image if it has only a few of
-# them. On real GPUs `slower` can therefore be positive.
-#
-# The cheapest number of ranks is 4, because a single rank pays for the four GPUs of its node and
-# uses one. With more nodes, each step finishes earlier and each epoch costs more.
+# **Explain.** With the default parameters, the cheapest number of ranks is 4, because a single rank
+# pays for the four GPUs of its node and uses one. With more nodes, each step finishes earlier and
+# each epoch costs more.
 #
 # Is the cheapest number of ranks the right one?
 #
@@ -378,18 +378,45 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # cheapest and the fastest configuration, and says which one it recommends, and why.
 # </details>
 #
+# The rows also show where the time was lost, for example for 32 ranks in strong scaling:
+#
+# | `communicate` | `wait` | `slower` | `together` | `1 - eff.` |
+# |---|---|---|---|---|
+# | 62.9 % | 1.6 % | −0.4 % | 64.1 % | 63.9 % |
+#
+# The last two differ because the efficiency uses medians, while the shares are means of all steps.
+#
+# In strong scaling, nearly all lost time is communication, and most of it appears from 8 ranks on.
+#
+# In weak scaling, waiting for the slowest of many ranks matters, too, with 3.4 % of the step on 32
+# ranks. Your model has no late ranks, which is why it predicted a higher efficiency of weak scaling
+# than was measured. With `jitter = 0` the waiting nearly disappears.
+#
+# The column `slower` is negative in strong scaling because the jitter, with this seed, slowed down
+# the run of the single rank by one percent. On 32 ranks computation is about a third of the step,
+# so one percent of it makes roughly the −0.4 % above.
+#
+# The run of the single rank is the **baseline**, with which all other runs are compared. An unlucky
+# baseline changes every efficiency, so measure it with care. In the kit's reference, which is the
+# same study with seed 80, the single rank was a little fast, and `slower` is slightly above zero in
+# strong scaling.
+#
+# The virtual ranks do not model that a real GPU takes longer for each image if it has only a few of
+# them. On real GPUs `slower` can therefore be positive.
+#
 # ### Energy
 # Sites bill node-hours, but they themselves pay for energy. On real ranks, the study reads the
-# energy counters of CPUs and GPUs. If a counter cannot be read, the report says so and contains no
-# number. A zero would be false, and so would a guess from the data sheet. Virtual ranks have no
-# counter.
+# energy counters of CPUs and GPUs. Virtual ranks have no counter. If a counter cannot be read, the
+# report says so and contains no number. A zero would be false, and so would a guess from the data
+# sheet.
 #
 # ## 4. The report
-# You write every number of the report as a name in curly brackets. For example, you type
+# You write every result in the report as a name in curly brackets. For example, you type
 # `{ranks_most} reach {efficiency_strong_most}`, and the page shows "32 ranks³ reach 36.1 %⁴". Each
-# small number is a link to the value's formula and records. **A result that you type yourself is
-# refused**, because it would stay when you measure again, and its origin could not be found. Counts
-# of the study may be typed. Examples:
+# small number is a link to the value's formula and records.
+#
+# **A result that you type yourself is refused**, because its origin could not be found, and it
+# would stay the same when you measure again. You can type counts of the study. Examples:
 #
 # | in your text | what the checker says |
 # |---|---|
@@ -400,18 +427,20 @@ predict.right("80.3", cheapest_ranks=figures["cheapest_strong"].value)
 # | `one fixed batch`, `the two curves` | accepted: a small number in words, without a unit |
 #
 # The next cell prints the names with their values. Most names consist of a quantity, `strong` or
-# `weak`, and a number of ranks. The cell shows those for the largest number, such as
-# `{time_weak_32}`, but you can also write `{time_weak_4}`, or `{time_weak_most}` for the largest.
-# The last line lists the names of whole tables and plots, such as `{table_strong}`. `{energy}`
-# becomes a sentence, which is explained above under *Energy*.
+# `weak`, and a number of ranks. Of these, the cell shows the names for the largest number, such as
+# `{time_weak_32}`. You can also write `{time_weak_4}` for 4 ranks, or `{time_weak_most}` for the
+# largest number.
+#
+# The name `{energy}` becomes a sentence about the energy counters, as explained under *Energy*. The
+# last line lists the names of whole tables and plots, such as `{table_strong}`.
 
 # %%
 lab80.print_figures(study, last)
 
 # %% [markdown]
 # The checker cannot see whether a sentence is *true*. For example, it accepts `{wait_strong_most}`
-# in a sentence about communication. Therefore another person reads the report, too, and its last
-# page has a rubric of 20 points for that reader.
+# in a sentence about communication. Therefore another person reads the report, too. The last page
+# of the report has a rubric of 20 points for this reader.
 #
 # <details><summary>What else the checker refuses</summary>
 #
@@ -459,10 +488,13 @@ given = {
 
 # %% [markdown]
 # ### Exercise 80.4 · Write it
-# Return a dictionary that maps the headings of the other five sections to your text in Markdown.
-# Each text has at least 12 words besides the names in brackets, and contains a name of the kind
-# that its row shows. Write plain strings without an f before them, because the checker fills in the
-# braces.
+# Return a dictionary that maps the headings of the other five sections to your text in Markdown, in
+# the form of `"Weak scaling"` above. About 20 lines. *(intermediate)*
+#
+# - Each text has at least 12 words besides the names in brackets.
+# - Each text contains a name of the kind that its row in the table shows.
+# - Put tables and plots, such as `{table_strong}`, on separate lines.
+# - Write plain strings without an f before them, because the checker fills in the values.
 #
 # | heading | contains |
 # |---|---|
@@ -471,9 +503,6 @@ given = {
 # | Prediction against measurement | an error, such as `{error_strong_most}`; below zero, the step took longer than predicted |
 # | Cost | node-hours, such as `{node_hours_strong_most}`, and `{energy}` |
 # | Limits | no name is needed: what was not varied, not measured, or assumed |
-#
-# Put tables and plots, such as `{table_strong}`, on separate lines. About 20 lines.
-# *(intermediate)*
 #
 # <details><summary>Hint 1: a section</summary>
 #
@@ -503,12 +532,13 @@ sections = given | own_words()
 lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 
 # %% [markdown]
-# **Explain.** Open the page. The last cell prints its path in the kit's folder. Each number leads
-# to a row with its formula, and from there to records with file and line, date, machine, revision
-# and command. With this information another person can measure the same number again.
+# **Explain.** Open the page, whose path in the kit's folder is printed by the last cell. Each
+# number leads to a row with its formula, and from there to records with file and line, date,
+# machine, revision and command. With this information another person can measure the same number
+# again.
 #
 # The text is in `.labkit/report/report.md`. You can edit it, and `make report` checks and renders
-# it. After another measurement, run section 4 again: the words stay, and the numbers are new. (The
+# it. After another measurement, run section 4 again. The words stay, and the numbers are new. (The
 # last cell keeps a file that you have edited as `report-1.md`.)
 #
 # ### What you take away
@@ -538,16 +568,16 @@ lab80.publish(lab80.assemble("A scaling study", sections, study), study)
 # </details>
 #
 # ## Going further (optional): real ranks and energy
-# This part takes about 4 more minutes. The same study on real ranks:
+# This part takes about 4 more minutes. These commands run the same study on real ranks:
 #
 # | ranks | command |
 # |---|---|
 # | this machine's cores | `make run LAB=80 SET="where=here images=32"` |
 # | a tabletop or a cluster | `make submit LAB=80 NODES=2 SET="where=here images=32" WAIT=1` |
 #
-# On two cores you see two points, which can be anything from bad to better than ideal. If the lines
-# of section 2 say "do not quote", repeat the study when the machine is less busy, because the
-# report marks such numbers. A laptop has one node, so its cheapest run is also its fastest.
+# On two cores the plots have two points, which can be anything from bad to better than ideal. A
+# laptop has one node, so its cheapest run is also its fastest. If the lines of section 2 say "do
+# not quote", repeat the study when the machine is less busy, because the report marks such numbers.
 #
 # Two kinds of counters measure energy, **RAPL** (Running Average Power Limit) for CPUs, which only
 # root may read on Linux since 2020, and **NVML** (NVIDIA Management Library) for NVIDIA's GPUs

@@ -4,9 +4,11 @@
 #
 # If you port a model from one framework to another, you will want to know whether the new program
 # trains as the old one did. A [loss](../labs/GLOSSARY.md#loss) that falls is not enough, because a program with a mistake in it
-# can have a falling loss, too. The frameworks also differ in how they run a program. PyTorch runs
-# each operation as soon as Python reaches it, while TensorFlow can first make a *graph* of all
-# operations and then run the graph without Python.
+# can have a falling loss, too.
+#
+# The frameworks also differ in how they run a program. PyTorch runs each operation as soon as
+# Python reaches it, while TensorFlow can first make a *graph* of all operations and then run the
+# graph without Python.
 #
 # In this lab we train one network in PyTorch and in TensorFlow and compare the two loss curves step
 # by step. We write the training step ourselves, turn it into a graph, and measure when the graph is
@@ -14,8 +16,9 @@
 # interface of TensorFlow.
 #
 # **After this lab you can** (1) write a training step with `GradientTape` and get the same curve
-# from Keras' `fit`, (2) explain the difference between define-by-run and define-and-run, (3)
-# predict when `tf.function` runs your Python code, and (4) measure how much time a graph saves.
+# from Keras' `fit`, (2) explain the difference between running operations line by line
+# (*define-by-run*) and as a graph (*define-and-run*), (3) predict when `tf.function` runs your
+# Python code, and (4) measure how much time a graph saves.
 #
 # ![Line by line, Python runs before each operation and the arithmetic waits for it. As a graph, Python runs once and the operations follow each other without gaps](../notebooks/figures/11_graph.svg)
 #
@@ -93,16 +96,8 @@ print(f"with the rows reversed:  {turned_curve[0]:.3f} -> {turned_curve[-1]:.3f}
 # (*eager* execution). Because the running program itself defines what is computed, this is called
 # **define-by-run**.
 #
-# The two frameworks differ in how they record operations for the [backward pass](../labs/GLOSSARY.md#backward-pass). PyTorch records
-# every operation on tensors that require a [gradient](../labs/GLOSSARY.md#gradient), while TensorFlow records only what happens
-# under a *tape*:
-#
-#     w = tf.Variable(3.0)
-#     with tf.GradientTape() as tape:
-#         loss = w * w                        # under the tape: recorded
-#     gradients = tape.gradient(loss, [w])    # backward pass: [6.0], one gradient per variable
-#
-# The network is `nets.keras_digits()`, which starts with the same weights as the PyTorch network.
+# In TensorFlow the network is `nets.keras_digits()`, which starts with the same weights as the
+# PyTorch network.
 #
 # ### Predict
 # What is the largest relative difference between the losses of the two frameworks, over all steps?
@@ -115,18 +110,27 @@ predict("11.1", relative_difference=...)  # a number
 
 # %% [markdown]
 # ### Exercise 11.1 · A step with GradientTape
-# Write one training step as in [lab 10](10_train_on_one_device.ipynb): [forward pass](../labs/GLOSSARY.md#forward-pass), loss, gradients, update. You need these parts:
+# The two frameworks differ in how they record operations for the [backward pass](../labs/GLOSSARY.md#backward-pass). PyTorch records
+# every operation on tensors that require a [gradient](../labs/GLOSSARY.md#gradient), while TensorFlow records only what happens
+# under a *tape*:
 #
-# - `net(images)` returns *logits*, one number of any size for each digit ([lab 10](10_train_on_one_device.ipynb));
-# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes the loss function of [lab 10](10_train_on_one_device.ipynb), the mean cross-entropy of a batch with labels 0 to 9, which you then call with (labels,
-#   outputs). Without `from_logits=True` it interprets the outputs as probabilities;
-# - `net.trainable_variables` is the list of weights;
+#     w = tf.Variable(3.0)
+#     with tf.GradientTape() as tape:
+#         loss = w * w                        # under the tape: recorded
+#     gradients = tape.gradient(loss, [w])    # backward pass: [6.0], one gradient per variable
+#
+# Write one training step as in [lab 10](10_train_on_one_device.ipynb): [forward pass](../labs/GLOSSARY.md#forward-pass), loss, gradients, update. Return the loss from
+# before the update. You need these parts:
+#
+# - `net(images)` returns *logits*, one number of any size for each digit ([lab 10](10_train_on_one_device.ipynb)).
+# - `keras.losses.SparseCategoricalCrossentropy(from_logits=True)` makes the loss function of [lab 10](10_train_on_one_device.ipynb), the mean cross-entropy of a batch with labels 0 to 9. You then call this function with
+#   (labels, outputs). Without `from_logits=True` it would interpret the outputs as probabilities.
+# - `net.trainable_variables` is the list of weights.
 # - `optimizer.apply_gradients(pairs)` performs the update. It takes (gradient, variable) pairs,
 #   such as those that `zip` makes.
 #
-# Return the loss from before the update. A later cell runs this function as a graph, so do not
-# convert a tensor to NumPy or `float`, and do not write the number of images into it. 5 or 6 lines.
-# *(beginner)*
+# A later cell runs this function as a graph, so do not convert a tensor to NumPy or `float`, and do
+# not write the number of images into it. 5 or 6 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what belongs under the tape?</summary>
 #
@@ -172,7 +176,7 @@ plots.loss(
 # frameworks add numbers in different orders, and so does PyTorch when the rows are reversed. Each
 # rounding has a relative error of at most 6e-8, and the following steps propagate these errors.
 #
-# This is how closely two correct programs agree over a hundred steps of a small network (we did not
+# Two correct programs agree as closely as this over a hundred steps of a small network (we did not
 # measure longer training runs). If two curves from the same weights and data differ by much more,
 # look for a mistake, such as a different order of batches, a different [learning rate](../labs/GLOSSARY.md#learning-rate), or logits
 # that are interpreted as probabilities.
@@ -187,16 +191,22 @@ plots.loss(
 # - From then on, a call with arguments of the same kind runs the stored graph. Your Python code
 #   does not run again, so a `print` or an `append` in it has no effect.
 #
-# The kind of a tensor is its shape and its dtype, whatever numbers it contains, and a NumPy array
-# counts as a tensor. For Python numbers, in contrast, *each new value* is a new kind.
+# | argument | its kind |
+# |---|---|
+# | tensor or NumPy array | its shape and its dtype (the type of its numbers), whatever numbers it contains |
+# | Python number | its *value*, so each new value is a new kind |
+#
+# Here is an example:
 #
 #     @tf.function
 #     def double(x):
-#         print("tracing")   # printed once for each kind
+#         print("tracing")         # printed once for each kind
 #         return 2 * x
 #
-# For example, `double(tf.constant(1.0))` and then `double(tf.constant(2.0))` print "tracing" once,
-# while `double(1.0)` and then `double(2.0)` print it twice.
+#     double(tf.constant(1.0))     # prints "tracing"
+#     double(tf.constant(2.0))     # prints nothing, because the kind is known
+#     double(1.0)                  # prints "tracing"
+#     double(2.0)                  # prints "tracing"
 #
 # ### Predict
 # A `tf.function` is called with a tensor of 3 integers, another tensor of 3, a tensor of 5, and
@@ -222,9 +232,10 @@ predict.right("11.2", traces=len(seen))
 
 # %% [markdown]
 # **Explain.** The list has one line for each run of the Python code. For tensors it contains
-# symbols, `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves. The
-# six calls have four kinds of arguments (3 integers, 5 integers, the number 2, the number 3), so
-# the code ran 4 times.
+# symbols, `Tensor("x:0", shape=(3,), …)`, while for 2 and 3 it contains the numbers themselves.
+#
+# The code ran 4 times, because the six calls have four kinds of arguments: 3 integers, 5 integers,
+# the number 2, and the number 3.
 #
 # ### Measure: how much does a trace cost?
 # The next cell times three calls of `total`: with a Python number that it has already seen, with a
@@ -258,8 +269,8 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 # smaller than the others. A step for such a training run should be traced **once**, whatever the
 # number of images and whatever the learning rate.
 #
-# For this purpose you state the kind of each argument in advance. In this example, the inner
-# function is defined in this way, uses `shift` of the outer function, and is returned:
+# For this purpose, `input_signature` states the kind of each argument in advance. In this example,
+# `make_scale` defines such a `tf.function`, which uses `shift`, and returns it:
 #
 #     def make_scale(shift):
 #         kinds = [tf.TensorSpec([None, 3], tf.float32), tf.TensorSpec([], tf.float32)]
@@ -270,12 +281,14 @@ print("a new tensor each time:  ", timing.measure(lambda: total(tf.constant(next
 #
 #         return scale
 #
-# There is one `tf.TensorSpec(shape, dtype)` for each argument. `None` in a shape stands for any
-# length, so `rows` can have any number of rows of three values. `[]` is the shape of a single
-# number. If a Python number is passed for `factor`, it becomes a tensor.
+# There is one `tf.TensorSpec(shape, dtype)` for each argument:
+#
+# - `None` in a shape stands for any length, so `rows` can have any number of rows of three values.
+# - `[]` is the shape of a single number. If a Python number is passed for `factor`, it becomes a
+#   tensor.
 #
 # Write `make_step(net)` in the same pattern. It defines `step(images, labels, rate)`, a training
-# step of the network that it receives, as a `tf.function`, and returns this function:
+# step of `net`, as a `tf.function`, and returns this function:
 #
 # - The images are float32 of shape (n, 64), the labels are int64 of shape (n,), and the rate is one
 #   float32.
@@ -317,11 +330,16 @@ check("11.2", make_step)
 # do so as well for a large network, which has two layers with 4,096 outputs and a last one with 10.
 #
 # ### Predict
-# A training step of the small network has some fifty operations. We suppose that in eager execution
-# each of them costs 10 µs in Python before anything is computed, that the arithmetic takes 0.1 ms
-# in all, and that the two do not overlap. (These are round numbers for TensorFlow. PyTorch's
-# step in [lab 10](10_train_on_one_device.ipynb) may take less.) How many times as fast is the step as a graph, if the
-# graph takes no time in Python at all?
+# We suppose round numbers for a TensorFlow step of the small network (PyTorch's step in [lab 10](10_train_on_one_device.ipynb) may
+# take less):
+#
+# | | eager | graph |
+# |---|---|---|
+# | time in Python | 10 µs for each of about fifty operations | no time at all |
+# | time for the arithmetic of all operations | 0.1 ms | 0.1 ms |
+#
+# Suppose also that Python and the arithmetic do not overlap. How many times as fast as the eager
+# step is the step as a graph?
 
 # %%
 predict("11.2", eager_over_graph=...)  # a number
@@ -356,15 +374,18 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 
 
 # %% [markdown]
-# **Explain.** A graph saves the time that Python takes in each step. The prediction has 50 · 10 µs
-# = 0.5 ms in Python and 0.1 ms of arithmetic, so its ratio is (0.5 + 0.1) / 0.1 = 6. With 0.2 ms of
+# **Explain.** A graph saves the time that Python takes in each step. With the numbers supposed
+# above, this is 50 · 10 µs = 0.5 ms, so the ratio is (0.5 + 0.1) / 0.1 = 6. With 0.2 ms of
 # arithmetic it would be 3.5.
 #
 # You should see a ratio of several times for the small network, and a ratio near 1 (for example,
-# 1.0 to 1.3) for the large one, where the arithmetic takes nearly all of the time. The ratios
-# depend on the machine, because a faster processor core shortens Python's part, and more cores
-# shorten the arithmetic. An operation that takes more than 10 µs in Python makes the ratio larger,
-# and the overhead of calling a graph, which the prediction leaves out, makes it smaller.
+# 1.0 to 1.3) for the large one, where the arithmetic takes nearly all of the time.
+#
+# The ratios depend on the machine:
+#
+# - A faster processor core shortens Python's part, and more cores shorten the arithmetic.
+# - An operation that takes more than 10 µs in Python makes the ratio larger.
+# - The overhead of calling a graph, which the prediction leaves out, makes the ratio smaller.
 #
 # ## The training loop of Keras
 # Does `fit` compute what our step computes? It chooses the batches and their order itself, so its
@@ -377,26 +398,26 @@ predict.compare("11.2", eager_over_graph=speed["small net"])
 #     history = net.fit(images, labels, epochs=1, verbose=0)
 #     history.history["loss"]                     # a list, one loss per epoch
 #
-# It reports one loss per epoch, the mean of the losses of all its images, each taken before the
+# `fit` reports one loss per epoch, the mean of the losses of all its images, each taken before the
 # update of its step. Our batches have equal sizes, so it is also the mean over the steps.
 #
-# By default, `fit` takes batches of 32 (`batch_size=`), shuffles the rows (`shuffle=`), and uses
-# the same arrays in all epochs. Make sure that it gets the batches of the reference curve in their
-# order:
+# Write `fit_losses(net, orders)`, which trains `net` with `fit` on the batches of the reference
+# curve, in their order, and returns one loss per epoch:
 #
-# - plain SGD at `learning_rate`, with the optimizer and the loss given as objects, because a name
-#   in quotes stands for default settings;
-# - batches of `batch` images, not shuffled;
-# - in epoch e, the rows in the order `orders[e]`, an array of row numbers. `orders` is the argument
-#   of your function, and may have any number of epochs.
+# | | `fit` by default | your `fit_losses` |
+# |---|---|---|
+# | images in a batch (`batch_size=`) | 32 | `batch` |
+# | order of the rows (`shuffle=`) | shuffled | not shuffled |
+# | arrays of images and labels | the same in all epochs | in epoch e, the rows in the order `orders[e]`, an array of row numbers |
 #
-# Return one loss per epoch. About 8 lines. *(intermediate)*
+# The argument `orders` may have any number of epochs. The optimizer is plain SGD at
+# `learning_rate`. Pass the optimizer and the loss to `compile` as objects, because a name in quotes
+# stands for default settings. About 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: how can each epoch have its own order?</summary>
 #
 # Call `fit` once per epoch, with the rows in the order of that epoch, `batch_size=batch` and
-# `shuffle=False`. Pass the optimizer and the loss to `compile` as objects, because their names in
-# quotes would stand for default settings.
+# `shuffle=False`. Pass the optimizer and the loss to `compile` as objects, not by their names.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
@@ -436,10 +457,10 @@ print("Keras, as reported by fit:    ", np.round(fit_losses(nets.keras_digits(),
 #
 # [Lab 12](12_find_the_bottleneck.ipynb) shows where the time of a step goes, and [lab 20](20_ranks_and_messages.ipynb) moves on from one process to many.
 #
-# ## Going further (optional): graphs in other frameworks
-# This part takes about 5 more minutes. In Theano, in Caffe, and by default in TensorFlow 1, every
-# program was a graph. Chainer and PyTorch made define-by-run common. `tf.function` and PyTorch's
-# `torch.compile` bring the graph back, and they make it from ordinary Python code.
+# ## Going further (optional): graphs in other frameworks (5 minutes)
+# In Theano, in Caffe, and by default in TensorFlow 1, every program was a graph. Chainer and
+# PyTorch made define-by-run common. `tf.function` and PyTorch's `torch.compile` bring the graph
+# back, and they make it from ordinary Python code.
 #
 # | | define-by-run | define-and-run |
 # |---|---|---|

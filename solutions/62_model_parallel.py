@@ -2,10 +2,11 @@
 # # 62 Model parallelism
 #
 # Plain data parallelism needs a full copy of the model on every device. If the model does not fit
-# into the memory of one device, this is impossible, and the model itself has to be partitioned. The
-# simplest partition cuts the network between its layers into **stages**, one for each rank. The
+# into the memory of one device, this is impossible, and the model itself has to be partitioned.
+#
+# The simplest partition cuts the network between its layers into **stages**, one for each rank. The
 # activations then travel from stage to stage in the forward pass, and their gradients travel back.
-# This solves the memory problem, and we will measure how it changes the time of a step.
+# Each device needs less memory, and we will measure how the partition changes the time of a step.
 #
 # In this lab we partition a network into stages, write its forward and backward pass across the
 # ranks, show that it learns exactly as before, and measure how much memory each rank saves and how
@@ -48,42 +49,49 @@ patience = 20  # seconds after which a check calls a program stuck
 # Here it is the opposite: every rank processes all images and has a part of the **network**, which
 # is *model parallelism*.
 #
-# The simplest way is to partition between layers. Our network is a list of **blocks**, each of
-# which is a layer and its ReLU (the last block has no ReLU). The blocks of one rank are its
-# **stage**. The figure above shows five blocks in three stages.
+# Our network is a list of **blocks**, each of which is a layer and its ReLU (the last block has no
+# ReLU). The blocks of one rank are its **stage**.
 #
-# Blocks have different costs, which can be time or bytes. We count the bytes of parameters,
-# gradients and optimizer state, but not those of activations, which are smaller here. Every rank
-# needs enough memory for its stage. Therefore the most expensive stage should be as cheap as
-# possible.
+# Each block has a cost, for example time or bytes. Here the cost is the bytes of its parameters,
+# their gradients and their optimizer state (here Adam's averages). We do not count the bytes of
+# activations, which are smaller here.
 #
-# A partition is written as a list of stage boundaries, called **edges** in the code: stage s has
-# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. In the figure, the edges are
-# `[0, 2, 3, 5]`.
+# Every rank needs enough memory for its stage. Therefore the most expensive stage should be as
+# cheap as possible.
 #
-# **An example.** Three blocks with the costs 1, 1, 4 form two stages in two ways. With `[0, 1, 3]`
-# the stages cost 1 and 5, and with `[0, 2, 3]` they cost 2 and 4. The second partition is better,
-# because its most expensive stage costs 4, not 5.
+# A partition is written as a list of stage boundaries, called **edges** in the code. Stage s has
+# the blocks from `edges[s]` up to, but not including, `edges[s + 1]`. In the figure above, the
+# edges are `[0, 2, 3, 5]`, so stage 0 has the blocks 0 and 1.
+#
+# **An example.** Three blocks with the costs 1, 1, 4 form two stages in two ways. The second
+# partition is better, because its most expensive stage costs less.
+#
+# | edges | costs of the blocks in each stage | costs of the stages | most expensive stage |
+# |---|---|---|---|
+# | `[0, 1, 3]` | (1) and (1, 4) | 1 and 5 | 5 |
+# | `[0, 2, 3]` | (1, 1) and (4) | 2 and 4 | **4** |
 #
 # ### Exercise 62.1 · The best cut
 # `costs` contains one number for each block. Return the edges of `stages` stages with at least one
 # block each, chosen so that the most expensive stage is as cheap as possible. There are few blocks,
-# so try every partition. About 5 lines. *(intermediate)*
+# so try every partition. Two functions help:
 #
-# `itertools.combinations(range(1, 5), 2)` yields every choice of 2 of the places 1, 2, 3, 4, in
-# order: `(1, 2), (1, 3), …`. `min(choices, key=function)` returns the choice with the smallest
-# value of the function.
+# - `itertools.combinations(range(1, 5), 2)` yields every choice of two of the numbers 1, 2, 3, 4,
+#   in order: `(1, 2), (1, 3), …`
+# - `min(choices, key=function)` returns the choice with the smallest value of the function.
+#
+# About 5 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: every partition</summary>
 #
-# To partition the blocks into 3 stages, choose 2 places between them. Put 0 before these places and
-# the number of blocks after them: `[0, *places, len(costs)]`.
+# To partition the blocks into 3 stages, choose 2 places between blocks as inner edges. Put 0 before
+# these places and the number of blocks after them: `[0, *places, len(costs)]`.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
 # The cost of the most expensive stage is
-# `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write this as a function, and let
-# `min` choose by it.
+# `max(sum(costs[a:b]) for a, b in itertools.pairwise(edges))`. Write this as a function, and pass
+# the function to `min` as its `key`.
 # </details>
 
 
@@ -112,21 +120,16 @@ check("62.1", cut)
 # - Rank 0 takes the images themselves.
 # - The last rank sends nothing, because the result of its stage is the network's answer.
 #
-# `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` send tensors as they send NumPy
-# arrays, and `Recv` fills the tensor that it is given. A tensor that is part of a computation must
-# first be detached from it: `tensor.detach()`. Don't convert tensors to NumPy arrays, because
-# section 4 runs your functions on GPUs if each rank has its own.
+# For the backward pass, PyTorch records how each tensor was computed. This record is the *history*
+# of the tensor. The next cell shows how far a gradient gets if a tensor is copied on its way, as in
+# a message:
 #
-# PyTorch records a computation only inside one process, so a tensor that arrives in a message has
-# no *history*, which is the record of how it was computed. But the previous rank needs the gradient
-# **of the tensor that entered the stage**. PyTorch computes this gradient if you call
-# `tensor.requires_grad_()` *after* `Recv` has filled the tensor and *before* the stage computes
-# with it. After the backward pass the gradient is in `tensor.grad`.
+# - Inside one process, the cell cuts a network between its two blocks, by detaching
+#   (`tensor.detach()`) and copying the activations.
+# - `entering.requires_grad_()` makes PyTorch compute the gradient of the copy.
+# - The cell calls `loss.backward()` and prints the gradient of the first block's weights.
 #
-# The next cell shows this without messages. Inside one process, it cuts a network between its two
-# blocks by detaching and copying the activations. Then it calls `loss.backward()`, and prints the
-# gradient of the first block's weights. Before you run the cell: will this gradient be right, zero
-# or missing?
+# Before you run the cell: will this gradient be right, zero or missing?
 
 
 # %%
@@ -153,18 +156,34 @@ def cut_in_one_process():
 cut_in_one_process()
 
 # %% [markdown]
-# The first line prints `None`, so the gradient is missing: `loss.backward()` ends at the copy,
-# because the copy has no history that leads to the first block. The first half only needs the
-# gradient of the copy in order to continue, as the second line shows. Across ranks, this gradient
-# will be a message.
+# The first line prints `None`, so the gradient is missing. `loss.backward()` ends at the copy,
+# because the copy has no history that leads to the first block. The backward pass only needs the
+# gradient of the copy in order to continue in the first block, as the second line shows.
+#
+# A tensor that arrives in a message has no history either, because PyTorch records a computation
+# only inside one process. So the previous rank needs the gradient **of the tensor that entered the
+# stage**, and in section 3 this gradient will be a message.
+#
+# PyTorch computes the gradient if you call `tensor.requires_grad_()` *after* `Recv` has filled the
+# tensor and *before* the stage computes with the tensor. After the backward pass the gradient is in
+# `tensor.grad`.
 #
 # ### Exercise 62.2 · One stage forwards
-# Return two tensors: the one that **entered** this rank's stage, and the one that **leaves** it.
-# `stage(tensor)` computes the stage; compute it once. `stage[0][0]` is the layer of its first
-# block, and its `in_features` is the number of input features for each image. Therefore
-# `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
-# device of the images. (Every rank gets `pictures`, but ranks other than 0 use only their number
-# and their device.) About 7 lines. *(intermediate)*
+# Return two tensors, first the one that **entered** this rank's stage, then the one that **leaves**
+# the stage.
+#
+# - `stage(tensor)` computes the stage. Call it once.
+# - `comm.Send(tensor, dest=…)` and `comm.Recv(tensor, source=…)` send tensors as they send NumPy
+#   arrays, and `Recv` fills the tensor that it is given.
+# - A tensor with a history must be detached before it is sent. Don't convert tensors to NumPy
+#   arrays, because section 4 runs your functions on GPUs if each rank has its own.
+# - `pictures.new_empty(len(pictures), stage[0][0].in_features)` is a tensor to receive into, on the
+#   device of the images. Here `stage[0][0]` is the layer of the stage's first block, and
+#   `in_features` is its number of input features for each image.
+# - Every rank gets `pictures`, but ranks other than 0 use only the number and the device of the
+#   images.
+#
+# About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: three kinds of ranks</summary>
 #
@@ -202,15 +221,17 @@ check("62.2", forward)
 
 # %% [markdown]
 # ## 3. The backward pass
-# The last rank has the loss. `loss.backward()` computes the gradients of its parameters, and the
-# gradient of the tensor that entered its stage: `entering.grad`. This gradient is sent to the
-# previous rank, where it is the gradient of the tensor that *left* that stage, and
-# `leaving.backward(gradient)` continues from it, as it did in the cell of section 2.
+# The last rank has the loss. There `loss.backward()` computes the gradients of the rank's
+# parameters and the gradient of the tensor that entered its stage, `entering.grad`.
+#
+# The rank sends `entering.grad` to the previous rank. For the previous rank, it is the gradient of
+# the tensor that *left* its stage, so `leaving.backward(gradient)` continues the backward pass, as
+# in the cell of section 2.
 #
 # ### Exercise 62.3 · One stage back
-# `loss` is a tensor on the last rank, and None on all others. Afterwards every parameter of every
-# stage must have its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About 7
-# lines. *(intermediate)*
+# `loss` is a tensor on the last rank, and None on all others. After `backward`, every parameter of
+# every stage must have its gradient. `torch.empty_like(leaving)` is a tensor to receive into. About
+# 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: two beginnings</summary>
 #
@@ -252,7 +273,7 @@ check("62.3", backward)
 # A network of eight equal blocks plus a small block at each end is spread over four ranks.
 #
 # - `bytes_share`: what share (0 to 1) of the whole network's bytes (parameters, gradients, Adam's
-#   averages) does the fullest rank have?
+#   two averages for each parameter) does the fullest rank have?
 # - `busy_share`: for what share of a step does a rank compute, on average, if only computation
 #   takes time?
 
@@ -261,10 +282,13 @@ predict("62.3", bytes_share=..., busy_share=...)  # two numbers between 0 and 1
 
 # %% [markdown]
 # ### Measure
-# `study` runs training steps with Adam on one rank, on two and on four. It returns the bytes of
-# each rank's stage (the layers of the other stages, which each rank builds first, are not counted),
-# the time of a step, the losses of the first and of the last step, and the times at which each rank
-# computed. On two CPU cores this took 5 s.
+# `study` runs training steps with Adam on one rank, on two and on four, which took 5 s on two CPU
+# cores. On each number of ranks, `study` returns
+#
+# - the bytes of each rank's stage (without the other layers, which each rank builds first),
+# - the time of a step,
+# - the losses of the first and of the last step,
+# - the times at which each rank computed.
 #
 # If each rank has its own GPU, `launch.on_devices` runs the same functions there, and
 # [NCCL](@nccl), NVIDIA's library for messages between GPUs, sends the tensors. Otherwise tensors
@@ -325,10 +349,12 @@ for size, results in studies.items():
 print(pandas.DataFrame(rows).set_index("ranks").round(4))
 
 # %% [markdown]
-# The loss falls, and in each of its two columns it should be the same for any number of ranks.
-# Therefore the network learns as before.
+# The loss falls. The control is the row of one rank, which has the whole network. In each of the
+# two loss columns, the value should be the same in all rows, so the partitioned network learns as
+# before.
 #
-# The next cell looks at the last run rank by rank. Its plot shows when each rank computed.
+# The next cell prints the bytes of each rank in the last run, and the share of a step in which the
+# rank computes. The plot shows when each rank computed.
 
 # %%
 _, step, _, spans, _ = studies[ranks][0]
@@ -348,17 +374,20 @@ predict.compare("62.3", bytes_share=most / whole, busy_share=float(np.mean(busy)
 lab62.draw_busy(spans, "One stage computes, the others wait")
 
 # %% [markdown]
-# **Explain.** Each rank has roughly, but not exactly, its share of the bytes, because blocks cannot
-# be halved. A parameter takes 16 bytes, 4 each for itself, its gradient and Adam's two averages, so
-# a block of 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two blocks and the small first
-# block, which is 8.9 of 34.2 MB, or 26 %. This is what model parallelism is for: **networks that do
-# not fit into one device**.
+# **Explain: memory.** Each rank has roughly, but not exactly, its share of the bytes, because
+# blocks cannot be halved. Model parallelism is meant for **networks that do not fit into one
+# device**.
 #
-# The stages do not make training faster. In the forward pass a stage needs the result of the
-# previous one, and in the backward pass the gradient of the next one, so the colored spans in the
-# plot never overlap in time. On average, each of four ranks computes for at most a quarter of the
-# step. All spans together take about as long as one rank needs for the whole network, so the step
-# is not shorter.
+# A parameter takes 16 bytes, 4 each for the parameter, its gradient and Adam's two averages, so a
+# block of 512 × 512 weights takes 4.2 MB. With 4 ranks, rank 0 has two of these blocks and the
+# small first block, which is 8.9 of 34.2 MB, or 26 %.
+#
+# **Explain: time.** The stages do not make training faster. In the forward pass a stage needs the
+# result of the previous one, and in the backward pass the gradient of the next one, so the colored
+# spans in the plot never overlap in time.
+#
+# On average, each of four ranks therefore computes for at most a quarter of the step. All spans
+# together take about as long as one rank needs for the whole network, so the step is not shorter.
 #
 # <details><summary>My step is shorter, or longer, on several ranks. Why?</summary>
 #
@@ -377,7 +406,7 @@ lab62.draw_busy(spans, "One stage computes, the others wait")
 # ### What you take away
 # - Model parallelism partitions the network. Activations are sent forward, and their gradients are
 #   sent back.
-# - Each rank has about 1/p of the parameters, gradients and optimizer state.
+# - With p ranks, each rank has about 1/p of the parameters, gradients and optimizer state.
 # - With stages, unless you do more, only one rank at a time computes its forward or backward pass,
 #   so p ranks are hardly faster than one. Lab 63 fills the idle time.
 #

@@ -176,12 +176,12 @@ predict.right("12.1", **intensities)
 #
 # ### Predict
 # How many Gflop/s (10⁹ flops per second) and how many GB/s does this machine reach? For a CPU,
-# multiply the values in the table by two numbers:
 #
-# - The number of cores. The first cells have printed it, and also the instructions (AVX2, AVX-512,
-#   …), which tell you the row.
-# - The number of memory channels, which are separate connections to the memory. You have to guess
-#   this number. It is 2 in laptops and up to 8 (DDR4 memory) or 12 (DDR5 memory) in servers.
+# - multiply the value for arithmetic by the number of cores. The first cells have printed it, and
+#   also the instructions (AVX2, AVX-512, …), which tell you the row;
+# - multiply the value for memory by the number of memory channels, which are separate connections
+#   to the memory. You have to guess this number. It is 2 in laptops and up to 8 (DDR4 memory) or 12
+#   (DDR5 memory) in servers.
 #
 # | device | arithmetic (Gflop/s) | memory (GB/s) |
 # |---|---|---|
@@ -217,7 +217,8 @@ predict("12.2", gigaflops=..., gigabytes=...)
 # * `torch.ones(count, device=device)` makes the source of the copy. Do not use `zeros` or `empty`,
 #   for which Linux can use a single page of zeros, so you would read that page from a cache.
 # * The target exists before, too, because with a new array in each call you would also time how the
-#   system allocates memory.
+#   system allocates memory. For the target, `torch.empty_like(source)` is enough, because the calls
+#   for [warm-up](../labs/GLOSSARY.md#warm-up) write to it.
 #
 # <details><summary>Hint 1: the product</summary>
 #
@@ -284,7 +285,7 @@ predict.compare("12.2", gigaflops=peak / 1e9, gigabytes=bandwidth / 1e9)
 # | 1 | 0.5 | 20 · 0.5 = 10 Gflop/s | 10 % |
 # | 8 | about 4 | 20 · 4 = 80 Gflop/s | 80 % |
 #
-# Eight images have 8 times the flops, and they take 8 · 10 / 80 = 1 times as long as one image.
+# Eight images have 8 times the flops, at 8 times the speed, so they take as long as one image.
 #
 # ### Predict
 # Use your two measured speeds and the intensities of 12.1. According to the roofline, how many
@@ -456,8 +457,8 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 # </details>
 #
 # ### Predict
-# How many times as fast is the step when both faults are removed? Estimate the new time from the
-# profile, as old time − A − 31/32 · C · 5 µs:
+# How many times as fast is the step when both faults are removed? Estimate the new time from three
+# numbers of the profile:
 #
 # - The old time is that of the step, printed above the table.
 # - A is the sum of the `seconds` in the rows named above that prepare the images. This work
@@ -466,7 +467,8 @@ print(f"sum of all calls: {before.operators(1000).calls.sum():.0f}")
 #   once, which saves nearly (`batch` − 1) / `batch` = 31/32 of the calls.
 #
 # We assume an overhead of 5 µs for each call, and that the arithmetic itself takes as long as
-# before. (The loop calls some of the operators in A, too, but for few numbers, and we ignore that.)
+# before. Then the new time is the old time − A − 31/32 · C · 5 µs. (The loop calls some of the
+# operators in A, too, but for few numbers, and we ignore that.)
 #
 # For example, a step takes 50 ms, with A = 20 ms and C = 3,200. Of the calls, 31/32 · 3,200 = 3,100
 # are saved, which take 3,100 · 5 µs = 15.5 ms. The new time is 50 − 20 − 15.5 = 14.5 ms, so the
@@ -598,8 +600,8 @@ predict.compare("12.4", times_as_fast=gain)
 # ### What you take away
 # - The number of flops divided by the number of bytes tells whether a layer waits for arithmetic or
 #   for memory. The ridge between the two cases is at peak / bandwidth.
-# - Small batches and element-wise operators are memory-bound. With a larger batch the weights are
-#   still read only once.
+# - Linear layers with few images and element-wise operators are memory-bound. With a larger batch
+#   the weights are still read only once.
 # - In a profile, look at the number of calls, too, because the work may be done in many small
 #   pieces.
 # - The next labs are about threads (13), numbers with fewer bits (14) and input (15). Across

@@ -96,9 +96,9 @@ for group, known, number in (
 # Write `allreduce_time(nbytes, p, alpha, beta)`, which returns the seconds that an allreduce takes
 # on a link with the two numbers α and β. This takes 4 to 6 lines. *(beginner)*
 #
-# The [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) uses one of two algorithms, as MPICH did for a long time. [Lab 24](24_trees_and_halving.ipynb) derived their
-# costs. The number of [ranks](../labs/GLOSSARY.md#rank) p is a power of two, log₂ p is its logarithm to base 2, `math.log2(p)`,
-# and the vector has n bytes.
+# The [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) uses one of two algorithms, as the library MPICH did for many years. [Lab 24](24_trees_and_halving.ipynb)
+# derived their costs. The number of [ranks](../labs/GLOSSARY.md#rank) p is a power of two, log₂ p is its logarithm to base 2,
+# `math.log2(p)`, and the vector has n bytes.
 #
 # | vectors | algorithm | messages, one after the other | bytes of each rank |
 # |---|---|---|---|
@@ -199,8 +199,8 @@ for label in sizes:
 # **Explain.** You should see that latency, bandwidth or both determine the time, depending on the
 # size. These times are simulated, so they should be the same on your machine.
 #
-# - **4 B**: the networks form two groups. The allreduce takes about 10 µs with RDMA or NVLink, but
-#   90 µs with TCP, at 10 Gb/s as well as at 100.
+# - **4 B**: the networks form two groups. The allreduce takes about 10 µs with RDMA (and on NVLink,
+#   whose latency is from another source), but 90 µs with TCP, at 10 Gb/s as well as at 100.
 # - **64 KB**: FDR is much faster than 100 GbE, although it transfers little more than half as many
 #   bytes per second.
 # - **100 MB**: the bandwidth determines the order. RoCE, Omni-Path, EDR and 100 GbE, which all have
@@ -227,8 +227,8 @@ for label in sizes:
 # This time matters only because NVLink itself takes no more than 0.5 ms.
 # </details>
 #
-# The next cell repeats this for six of the networks and seven sizes. You should see curves that are
-# flat for short vectors and rise in proportion to the bytes for long ones.
+# The next cell simulates the allreduce on six of the networks for seven sizes. You should see curves
+# that are flat for short vectors and rise in proportion to the bytes for long ones.
 
 # %%
 curves = {}
@@ -354,8 +354,9 @@ predict.right("28.2", network=largest)
 #
 # We take 8 nodes of 8 GPUs and compare two allreduces:
 #
-# - **In two dimensions** ([lab 26](26_hierarchical_allreduce.ipynb)): each GPU of a node sends one part of the vector to the other
-#   nodes, and the GPUs share the NICs that the node has.
+# - **In two dimensions** ([lab 26](26_hierarchical_allreduce.ipynb)): the GPUs of a node first add up their vectors, so that each of
+#   them has an eighth of the sum. Each GPU then adds its eighth to those of the other nodes, through
+#   the NICs, which the GPUs of a node share. At the end the GPUs of a node collect all eighths.
 # - **In a flat ring** ([lab 23](23_ring_allreduce.ipynb)): all 64 GPUs form one ring in the order of the nodes. Each GPU sends
 #   only to its right neighbor.
 #
@@ -500,8 +501,9 @@ check("28.3", waiting)
 # (a) On 10 GbE the allreduce takes 153 ms. Which percentage of its step does each of the two GPUs
 # wait?
 #
-# (b) On how many of the eight networks (without NVLink) does an A100 not wait at all? These times
-# for 100 MB, from the table of section 1, change little when eight GPUs share a NIC:
+# (b) On how many of the eight networks (without NVLink) does an A100 not wait at all? These are the
+# times for 100 MB, from the table of section 1. For the 102 MB of ResNet-50, with eight GPUs that
+# share a NIC, they change little, for example to 15 to 17 ms at 100 Gb/s:
 #
 # | | 25 GbE | FDR | four networks with 100 Gb/s | NDR |
 # |---|---|---|---|---|

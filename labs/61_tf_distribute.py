@@ -12,7 +12,7 @@
 # In this lab we start real clusters of TensorFlow processes, write one training step that runs
 # under every strategy, compute the bytes of servers and rings, and compare the numbers with what
 # the operating system counts on the wire. At the end we compare with Horovod over a slow
-# link, and read from published runs why most users left parameter servers.
+# link, and see in published runs how slow parameter servers could be.
 #
 # **After this lab you can** (1) write TF_CONFIG from Slurm's variables, (2) write a training step
 # that runs under every strategy of TensorFlow, (3) compute the bytes that servers and rings send,
@@ -62,8 +62,9 @@ print(second.device)
 
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2 from a tensor on CPU:1, although the program did not
-# ask for a copy. TensorFlow noticed that the tensor had to change devices, and inserted a *Send* on
-# one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb) you write these messages yourself.
+# ask for a copy. TensorFlow noticed that the tensor had to change devices, and copied it. In a graph
+# (`tf.function`, [lab 11](11_same_net_in_tensorflow.ipynb)) it inserts a *Send* on one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb) you
+# write these messages yourself.
 #
 # The printed names show how this extends to several machines. `/job:localhost` and `/task:0`
 # together name a **process**. In a cluster the processes are called `/job:worker/task:1` or
@@ -162,14 +163,6 @@ check("61.1", tf_config)
 # `strategy.num_replicas_in_sync` is the number of replicas that take a step together. With servers
 # it is 1 on our CPUs, because each worker takes its own steps.
 #
-# Why not Keras' `fit`?
-# <details><summary>Answer</summary>
-#
-# Keras 3 cannot do this (as of version 3.15). With `MultiWorkerMirroredStrategy` its `fit` ends in
-# an error (Keras issue 20585), and parameter servers are not supported (Keras issue 18624). In a
-# training loop that you write yourself, the layers and optimizers of Keras 3 work.
-# </details>
-#
 # ### Exercise 61.2 · A step for every strategy
 # Write `train_step`. It takes one step on all replicas and returns the mean loss over all images.
 # For the images of one replica, `cross_entropy(labels, net(pictures, training=True))` in the cell
@@ -208,6 +201,14 @@ def train_step(strategy, net, optimizer, pictures, labels):
 check("61.2", train_step)
 
 # %% [markdown]
+# Why not Keras' `fit`?
+# <details><summary>Answer</summary>
+#
+# Keras 3 cannot do this (as of version 3.15). With `MultiWorkerMirroredStrategy` its `fit` ends in
+# an error (Keras issue 20585), and parameter servers are not supported (Keras issue 18624). In a
+# training loop that you write yourself, the layers and optimizers of Keras 3 work.
+# </details>
+#
 # ## 4. Bytes, computed
 # Which strategy sends fewer bytes, and which process sends them? This depends on the sizes of the
 # variables. VGG-16 and ResNet-101 need about the same time per image ([lab 31](31_parameter_server_or_allreduce.ipynb)). But VGG-16 has three
@@ -292,8 +293,9 @@ predict.right(
 # %% [markdown]
 # ## 5. Real processes over gRPC
 # Now your `tf_config` and your `train_step` run on real processes: a ring of two workers, and a
-# cluster of two servers, two workers and a chief, each with both networks. The *chief* distributes
-# the steps, and a free worker takes the next one.
+# cluster of two servers, two workers and a chief. Each of the two trains both networks. The *chief*
+# distributes the steps, and a free worker takes the next one. With servers, *a step* in the tables
+# means that every worker has taken one step.
 #
 # The operating system counts the bytes. For each TCP connection its kernel knows how many bytes
 # were sent and acknowledged (`TCP_INFO`), which includes the data that gRPC adds to a tensor.
@@ -494,11 +496,12 @@ if len(frame):
 # communication are not timed with servers. It compares processes of two runs, so trust it least.
 #
 # Is the link the reason? As a control, compute both shares for 2 Gb/s (for the kit's 11 and 13 ms,
-# they would be 50 and 78 %), and then run `make tabletop BANDWIDTH=2000mbit` and the same cell.
+# they would be 50 and 78 %), then run
+# `make tabletop BANDWIDTH=2000mbit` and `make submit LAB=61 NODES=2`, and run the cell again.
 #
 # Now compare gRPC's ring with Horovod's. They lose nearly the same amount (in the kit's table,
 # Horovod's ring keeps 8 and 23 %), because the bytes are the same, and so is the wire. Why, then,
-# did users leave gRPC?
+# were the published runs with gRPC so slow?
 #
 # ### The busiest server in published runs
 # At that time, gRPC usually meant parameter servers. Your two functions work for any network.

@@ -62,8 +62,8 @@ steps = 40  # timed training steps of each way
 #
 # ## Which MPI library has this process loaded?
 # The [MVAPICH](@mvapich) project of Ohio State University makes several MPI libraries for GPUs and
-# for InfiniBand, a network for clusters. All of them are based on [MPICH](@mpich), which this kit
-# contains:
+# for InfiniBand, a network for clusters. All of them are based on [MPICH](@mpich), which is part of
+# this kit. The MVAPICH libraries are:
 #
 # | library | what it is |
 # |---|---|
@@ -305,14 +305,14 @@ predict.compare("42.1", unset=mrail["affinity on"], socket=mrail["affinity on, s
 # |---|---|
 # | "mvapich-plus" | only `MVP_ENABLE_GPU=1`, its default, which we state explicitly: the result is `{"MVP_ENABLE_GPU": "1"}` |
 # | "mvapich2", on CPUs | only `MV2_ENABLE_AFFINITY=0` |
-# | "mvapich2-gdr" | the three variables of the first table above |
+# | "mvapich2-gdr" | the three variables of the table that begins with `MV2_USE_CUDA=1` |
 #
 # **`command(launcher, job, variables, program)`** returns the command above for srun, for any job.
 # Its argument `variables` is such a dictionary, and `job` contains the job's size:
 #
 # - `job.nodes` is the number of nodes, and `job.cores` is the number of cores for each rank.
 # - `job.ranks` and `job.gpus` are the numbers of ranks and GPUs on **each** node. If `job.gpus` is
-#   0, the command does not mention GPUs.
+#   0, the options that mention GPUs are left out.
 #
 # A Python program passes a command to the operating system **as a list of strings**. Each part
 # between two spaces is one string, so `-n 8` is two strings and `--nodes=2` is one. The part for
@@ -450,7 +450,7 @@ for activity in own[:18]:
 # ### Exercise 42.3 · Which library, in how many calls?
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
-# An activity has moved data if its name begins with the name of a library (MPI, GLOO, NCCL, CCL)
+# An activity belongs to a library if its name begins with the library's name (MPI, GLOO, NCCL, CCL)
 # and `_`. In **one** call, a library has such an activity for each tensor of the call, and these
 # begin directly one after the other. Other activities begin between two calls.
 #
@@ -614,7 +614,7 @@ lab42.show_rows(lab42.JOURNEYS[4:5])
 # |---|---|
 # | `"CPU tensors"` | the gradient is not on a GPU |
 # | `"staged through the host"` | the gradient is copied to host memory, on the whole path or between the nodes |
-# | `"stayed on the GPU"` | NCCL transferred it, and it was not copied to the host |
+# | `"stayed on the GPU"` | NCCL transferred it, and Horovod did not copy it to the host (NCCL itself may still use host memory) |
 # | `"CUDA-aware MPI"` | Horovod passed GPU memory to MPI |
 #
 # For example, take a gradient on `cuda:0`, the build `host`, and the row

@@ -49,8 +49,8 @@ rounds = 3  # turns of each way of a step, 5 steps each
 #
 # 1. **Cycle.** Every `HOROVOD_CYCLE_TIME` milliseconds the thread wakes up and looks for tensors
 #    that have been submitted. The default is 1.
-# 2. **Negotiation.** Each rank tells rank 0 which tensors it has. A tensor can be sent when **all**
-#    ranks have it.
+# 2. **Negotiation.** A tensor is *ready* on a rank when the rank has submitted it. Each rank tells
+#    rank 0 which tensors are ready, and a tensor can be sent when it is ready on **all** ranks.
 # 3. **Fusion.** Tensors that can be sent are fused into messages of at most
 #    `HOROVOD_FUSION_THRESHOLD` bytes. The default is 128 MiB.
 # 4. **Allreduce.** The messages are processed one after the other. Each message is one call of a
@@ -63,7 +63,7 @@ rounds = 3  # turns of each way of a step, 5 steps each
 # | kind | meaning |
 # |---|---|
 # | `B` | an activity begins; its name says which one |
-# | `E` | like a closing bracket, ends the activity of this tensor that began most recently; it has no name |
+# | `E` | like a closing bracket, ends that open activity of this tensor which began last; it has no name |
 # | `X` | a rank has this tensor ready; the name is the rank's number, as a string |
 # | `i` | a cycle begins (`CYCLE_START`); it belongs to no tensor |
 #
@@ -72,7 +72,8 @@ rounds = 3  # turns of each way of a step, 5 steps each
 #
 # The next cell records all timelines of this lab on real ranks, in about 15 s. From the timeline
 # "late" it prints the number of cycles and the lines of tensor a. In each of the 2 steps of this
-# timeline, three tensors a, b and c are summed over the ranks, and one rank begins late.
+# timeline, each rank submits three tensors a, b and c together, and one rank does so late. (Horovod's
+# response cache, to which we come below, is off in this timeline.)
 
 # %%
 ranks = ranks_here(workers)
@@ -205,7 +206,8 @@ predict.compare("44.1", ms_lost=lost.get(late_rank, 0) / 1000)
 # Now suppose that several tensors are ready on all ranks. Which of them are fused into one message?
 # Horovod goes through them in order (`FuseResponses` in `controller.cc` of version 0.28.1). The
 # **first** remaining tensor begins a message, however large it is. Each of the following tensors
-# then does one of three things, which depend on `limit`, the rounded fusion threshold:
+# then does one of three things, which depend on `limit`, the fusion threshold after a rounding that
+# is explained below:
 #
 # | the tensor | if | what happens |
 # |---|---|---|
@@ -525,8 +527,8 @@ print(
 #
 # The cache holds `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
-# in each later step. (There are no more than 2, because Horovod looks up all tensors of a cycle
-# before it stores new ones.)
+# in each later step. In a cycle, Horovod first looks up all 6 tensors, finds 4, and only then stores
+# the other 2 in place of old ones.
 #
 # The cache also affects exercise 44.1. Tensors in the cache have no `X`, so the last line shows
 # step 1 only. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`, as in the timeline
@@ -580,8 +582,9 @@ if "alpha" in last:
     print(f"A message costs {1e6 * last['alpha'].max():.0f} µs there, in addition to its bytes.")
 
 # %% [markdown]
-# **Explain.** Your model should come close, although it has not seen any step. In the kit's
-# reference, the bytes alone take 62 ms, and the two settings have different effects:
+# **Explain.** The model (yours in your own job, the kit's in the reference) should come close,
+# although it has not seen any step. In the kit's reference, the bytes alone take 62 ms, and the two
+# settings have different effects:
 #
 # | change | predicted | measured |
 # |---|---|---|

@@ -122,12 +122,12 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | 1 | in the other node | n/2 | 2 · n/2 = n |
 # | 2 | in the same node | n/4 | nothing |
 #
-# Let **c** be how many times n bytes leave a node in the reduce-scatter. Here c is 1. As many bytes
-# leave it in the allgather, which is the second half of the algorithm.
+# Let **c · n** be the bytes that leave a node in the reduce-scatter. Here c is 1. As many bytes leave
+# it in the allgather, which is the second half of the algorithm.
 #
 # ### Predict the bytes
-# There are 16 GPUs in 4 nodes. How many times n bytes leave a node in a whole allreduce, (a) in a
-# ring, (b) in halving with the farthest partner first?
+# There are 16 GPUs in 4 nodes. How many bytes leave one node in a whole allreduce, as a multiple of n,
+# (a) in a ring, (b) in halving with the farthest partner first?
 
 # %%
 predict("52.1", ring=..., halving=...)  # times n
@@ -176,7 +176,8 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #     more than one node:   β = the larger of this value and row.line + learned[row.network]
 #
 # ### Three formulas
-# The allreduce of n bytes on p = `row.gpus` GPUs in several nodes takes
+# The allreduce of n bytes on p = `row.gpus` GPUs in several nodes takes the following times. Here
+# round is `learned["round"]`, line is `row.line`, and software is `learned[row.network]`.
 #
 # | algorithm | seconds |
 # |---|---|
@@ -188,8 +189,8 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 # another up and then down, so log₂ p does not multiply the bytes as in lab 24.
 #
 # In **halving**, the line is shared and carries all c · n bytes of the node. Counted as above, c is
-# `per_node` · (1 - 1/`nodes`) if p and `nodes` are powers of two. The software,
-# `learned[row.network]`, is not shared, because each GPU has its own process. In each half, this
+# `per_node` · (1 - 1/`nodes`) if p and `nodes` are powers of two. The software is not shared,
+# because each GPU has its own process. In each half, this
 # process handles (p - 1)/p · n bytes, whether they leave the node or not. We neglect the links
 # inside the node, so the formula does not contain β.
 #
@@ -463,8 +464,8 @@ lab52.draw(
 #   takes these runs as rings, or as halving with the nearest partner first, its predictions are
 #   still too fast by 23 to 73 %.
 # - **gRPC on 64 GPUs, too fast by 40 to 45 % for VGG-16 and ResNet-101.** The model does not know
-#   on which servers the parameters were, or what a tensor of 411 MB costs. The two fitted rows of
-#   VGG-16 are about as far off, so the new system alone is not the reason.
+#   on which servers the parameters were, or what VGG-16's largest tensor of 411 MB costs. The two
+#   fitted rows of VGG-16 are about as far off, so the new system alone is not the reason.
 # - **Piz Daint, too slow by up to 27 %.** The network may be faster than the estimate.
 #
 # ### Measure: other fits

@@ -143,12 +143,12 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** Each row compares the result of your function, "predicted", with the mean step on
-# this number of ranks. "+-" is the standard error of the mean. If the prediction and the mean
-# differ by less than two standard errors, they agree. The prediction has an error of similar size,
-# because it is computed from only 60 times.
+# this number of ranks. "+-" is the standard error of the mean. The prediction has an error of similar
+# size, because it is computed from only 60 times. If the prediction and the mean differ by less than
+# about three standard errors, they agree.
 #
-# You should see that steady steps take about 20 ms on any number of ranks, so only jitter makes a
-# run with more ranks slower.
+# You should see that steady steps take about 20 ms on any number of ranks. So the messages cost
+# almost nothing here, and only jitter makes these steps longer on more ranks.
 #
 # For normal times on 4 ranks, the numbers of section 1 give 20 + 1.03 · 5 = 25.2 ms. On so few
 # ranks, heavy-tailed steps hardly differ from normal ones.
@@ -188,7 +188,7 @@ predict.compare("53.1", normal_64=of_64["normal"], heavy_64=of_64["heavy-tailed"
 # about 10 ms longer, although both have the same mean and the same standard deviation. **The tail
 # of the distribution determines the result.**
 #
-# The two predicted curves cross at about 8 ranks. On fewer ranks, the prediction for heavy-tailed
+# The two predicted curves cross at about 8 ranks. On 2 to 7 ranks, the prediction for heavy-tailed
 # steps is even slightly shorter, because most of these times are below the mean. **A few ranks do
 # not show the tail.**
 #
@@ -441,8 +441,8 @@ if ranks >= 4:
 # in all six recordings. (On a busy computer, a rank may sleep too long and be late for this reason.
 # In that case, run the cell again.)
 #
-# In five of the recordings one rank is late by 80 % of its computing time, and in the recording of
-# jitter a rank drawn by lot is late in each step.
+# In five of the recordings one rank needs longer by 80 % of its computing time, and in the recording
+# of jitter this is another rank, drawn by lot, in each step.
 #
 # Sending is a nap here, which makes the hunt easier than in practice. In a real allreduce, the
 # sends at *both* ends of a slow link take long, so your hunter could not tell which end is slow.
@@ -533,7 +533,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # %% [markdown]
 # **Explain.** With one backup, if each rank has its own digit and rank 7 is slow, the network does
 # **not recognize a single seven**. If jitter decides which gradient is dropped, it is the gradient
-# of a different rank each time, so no digit is missing.
+# of any rank, by chance, so no digit is missing.
 #
 # Local SGD also suffers if each rank has only one digit, probably because each rank's network sees
 # only one digit for 16 steps.
@@ -544,7 +544,7 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
 #   result, and a few ranks do not show it.
-# - The rank that waits *least* is the late one. The part in which it is furthest above the other
+# - In most steps, the others wait for the rank that waits *least*. The part in which it is furthest above the other
 #   ranks tells you why.
 # - Backup workers drop gradients, so ask whose gradients they are.
 # - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.

@@ -68,8 +68,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# Add the same list with "B". All ranks have the same schedule, so return
-# `[schedule for rank in range(ranks)]`.
+# Add the same list with "B", and call the two lists together `schedule`. All ranks have the same
+# one, so return `[schedule for rank in range(ranks)]`.
 # </details>
 
 
@@ -119,7 +119,7 @@ print("Formula: ", {micro: round(3 / (micro + 3), 3) for micro in played}, "(p -
 
 
 # %%
-# Move the sliders: which pairs have the same share of idle time?
+# Move the sliders: which choices have the same share of idle time?
 def draw_schedule(ranks, micro):
     title = f"{ranks} ranks, {micro} micro-batches"
     lab63.draw({title: lab63.play(gpipe(ranks, micro))}, name="chosen_schedule")
@@ -128,10 +128,10 @@ def draw_schedule(ranks, micro):
 plots.slider(draw_schedule, ranks=(2, 3, 4, 5, 9), micro=(2, 4, 6, 12, 16))
 
 # %% [markdown]
-# Two pairs have the same idle share if their ratio (p − 1)/m is the same, as for 3 ranks with 6
-# micro-batches and 5 ranks with 12. Twice as many micro-batches therefore help as much as halving
-# p − 1. The bubble becomes smaller but never disappears. An idle share of 10 %, for example, needs
-# m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
+# Two choices of ranks and micro-batches have the same idle share if their ratio (p − 1)/m is the
+# same, as for 3 ranks with 6 micro-batches and 5 ranks with 12. Twice as many micro-batches therefore
+# help as much as halving p − 1. The bubble becomes smaller but never disappears. An idle share of
+# 10 %, for example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
 #
 # Why not divide the batch into single images, then?
 # <details><summary>Answer</summary>
@@ -212,9 +212,10 @@ check("63.2", one_f_one_b)
 # %% [markdown]
 # ### Three schedules
 # The next cell simulates GPipe and your 1F1B with 3 ranks and 6 micro-batches. The third plot is
-# [interleaved 1F1B](@narayanan2021) from Megatron-LM, which gives each rank *two* model chunks of
-# half the size. Rank 0 has chunks 0 and 3, rank 1 has 1 and 4, and rank 2 has 2 and 5. Compare the
-# idle time in the plots, and the printed numbers of micro-batches in flight and of messages.
+# [interleaved 1F1B](@narayanan2021) from Megatron-LM. It divides the network into six parts of half
+# the size, the *model chunks*, and gives each rank *two* of them. Rank 0 has chunks 0 and 3, rank 1
+# has 1 and 4, and rank 2 has 2 and 5. Compare the idle time in the plots, and the printed numbers of
+# micro-batches in flight and of messages.
 
 # %%
 chunked = "Interleaved, two chunks"
@@ -291,11 +292,6 @@ print("Messages in a step:", messages)
 # check runs 1F1B, and GPipe with its backward passes in the reverse order, on 1 to 4 ranks. This
 # can take half a minute.
 #
-# When it passes, replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)` and run it
-# again. With long messages this is the deadlock described above, and after 20 s the check reports
-# that the program is stuck. Replacing only one of them is not enough, because then only one of two
-# neighbors waits. Afterwards restore the two calls of `Isend`.
-#
 # <details><summary>Hint 1: one action</summary>
 #
 # For "F": receive the input if this is not rank 0, compute, and send the output if this is not the
@@ -348,6 +344,12 @@ def run_schedule(comm, schedule, work):
 check("63.3", run_schedule)
 
 # %% [markdown]
+# ### Try: the deadlock
+# Replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)`, and run both cells again. With
+# long messages this is the deadlock described above, and after 20 s the check reports that the
+# program is stuck. Replacing only one of them is not enough, because then only one of two neighbors
+# waits. Afterwards restore the two calls of `Isend`.
+#
 # ### Predict
 # Take 4 ranks and 8 micro-batches. On rank 0, how many times as many bytes does GPipe keep for the
 # backward pass as 1F1B does? And with 1F1B, what share of the time is idle, on real ranks with
@@ -423,7 +425,7 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 # %% [markdown]
 # **Explain.** *Memory.* On rank 0, GPipe keeps twice as many bytes, because it has m = 8
 # micro-batches in flight and 1F1B has p = 4. Compare a rank only with itself, because the stages
-# differ: rank 0 has small images as its input, and the last rank has two blocks.
+# differ. For example, rank 0 has small images as its input.
 #
 # *Bubble.* By the formula, 3 / 11 = 27 % is idle with 8 micro-batches. The measured medians should
 # be slightly larger. Likely causes, which this measurement does not distinguish, are messages,
@@ -432,9 +434,9 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 #
 # ### What you take away
 # - Micro-batches fill the pipeline, and (p − 1) / (m + p − 1) of the time remains idle.
-# - 1F1B has the bubble of GPipe and needs less memory: p micro-batches in flight instead of m.
+# - 1F1B has the bubble of GPipe and needs less memory, with at most p micro-batches in flight instead of m.
 # - Smaller model chunks make the bubble smaller, at the price of more messages and more memory.
-# - Send with `Isend`, because two stages that send to each other would otherwise wait forever.
+# - Send with `Isend`, because two stages that send to each other may otherwise wait forever.
 #
 # ## Going further (optional): PyTorch's own schedules
 # [`torch.distributed.pipelining`](@pytorch_pipeline) offers these schedules: `ScheduleGPipe`,

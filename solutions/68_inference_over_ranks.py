@@ -180,15 +180,17 @@ predict.right("68.1", positions=positions, time=ratio.median)
 #
 # ## 2. Arithmetic intensity of both phases
 # The **arithmetic intensity** of a step (lab 12) is its flops (floating-point operations) divided
-# by the bytes that are read for them. Above the *ridge* of a device, its peak flop/s divided by its
-# memory bandwidth, arithmetic limits the step, and below the ridge memory does.
+# by the bytes that are read for them. (We count only the weights and the cache.) Above the *ridge*
+# of a device, its peak flop/s divided by its memory bandwidth, arithmetic limits the step, and below
+# the ridge memory does.
 #
 # A position is represented by `hidden` numbers. A layer of this GPT has 12 · hidden² weights:
 # 4 hidden² in the attention (queries, keys, values and output) and 8 hidden² in the MLP (multilayer
 # perceptron: two linear layers with an activation function between them).
 #
-# Consider a prefill or a decode step in which each of some `sequences` has `new` new tokens, each
-# of which attends to `context` positions. In each layer we count
+# Consider a prefill or a decode step with `sequences` sequences, which are the texts of as many
+# requests. Each sequence has `new` new tokens, and each new token attends to `context` positions. In
+# each layer we count
 #
 # - *flops with weights:* a multiply-add, which counts as two flops, for each token and weight.
 # - *flops of the attention:* for each token and each position that it attends to, 2 · hidden for
@@ -303,9 +305,9 @@ lab68.draw_roofline(
 # - *More sequences* share the same read of the weights, so the points move to the right and upward.
 #   Each sequence adds tokens per second, but the step becomes longer for all of them.
 #
-# In our reference run on two cores, decode took 2.5 times the least time for one sequence, which
-# probably has a special fast routine. It took 3 to 4 times the least time for 2 to 32 sequences,
-# for two likely reasons, for which this lab has no control:
+# In our reference run on two cores, decode of one sequence took 2.5 times the least time, and decode
+# of 2 to 32 sequences took 3 to 4 times the least time. PyTorch probably has a faster routine for one
+# sequence. There are two likely reasons for the rest, for which this lab has no control:
 #
 # - A product with few rows reaches less of the memory bandwidth than the copy that gave the roof.
 # - `torch.cat` copies the whole cache in each step, which our count leaves out.
@@ -341,8 +343,9 @@ def added(comm, terms):
 # and variance 1. Each line also adds its input to the result (a *residual connection*).
 #
 # On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum. All ranks
-# have the complete `entering`, norms and biases, which must be counted only once. For example, with
-# terms 3 and 4 on two ranks and a bias of 1, the result is 8. A sum of 3 + 1 and 4 + 1 would be 9.
+# have the complete `entering`, norms and biases. The sum must contain `entering` and the biases only
+# once. For example, with terms 3 and 4 on two ranks and a bias of 1, the result is 8. A sum of 3 + 1
+# and 4 + 1 would be 9.
 #
 # ### Exercise 68.3 · A layer over ranks
 # Write the layer so that every rank returns what one device would return. It takes two allreduces,
@@ -393,9 +396,9 @@ predict.right("68.3", allreduces=2 * layers, nbytes=4 * wide)
 
 # %% [markdown]
 # **Explain.** The small GPT has 2 layers and makes 4 allreduces, each of 64 numbers of 8 bytes. The
-# large one makes 12, each of 512 numbers of 4 bytes, which take little more than the latency α. In
-# the layer as it is written here, no allreduce of a request overlaps with computation, because each
-# part needs the sum before it.
+# large one makes 12, each of 512 numbers of 4 bytes, which take little more than the latency α
+# (section 4 measures it). In the layer as it is written here, no allreduce of a request overlaps
+# with computation, because each part needs the sum before it.
 #
 # Could one allreduce at the end of the layer add up both terms?
 # <details><summary>Answer</summary>
@@ -502,12 +505,11 @@ predict.right("68.4", few=few, many=many)
 # | 8 | 12.4 ms | 9.7 ms |
 # | 32 | 24.3 ms | 22.6 ms |
 #
-# - *2 requests.* Each replica has a single sequence, whose fast routine cancels the advantage of
-#   reading less. Which way was faster changed from run to run.
-# - *8 requests.* Each replica has four sequences and no fast routine, so tensor parallelism is
-#   ahead.
+# - *2 requests.* Each replica has a single sequence, and probably uses the faster routine, which
+#   cancels the advantage of reading less. Which way was faster changed from run to run.
+# - *8 requests.* Each replica has four sequences, so tensor parallelism is ahead.
 # - *32 requests.* Arithmetic and the copies of the caches, of which each device does half in both
-#   ways, are now a larger part of the step.
+#   ways, are now a larger part of the step, so reading half of the weights saves a smaller share.
 #
 # The prediction leaves out that both cores share one memory, and that at every allreduce the ranks
 # wait for the later one, a straggler (lab 53).

@@ -165,8 +165,8 @@ check("69.1", shard_of, launch_gather, wait)
 # | the gradient of layer i's output is there, in the backward pass | `before(units, i, -1)` |
 # | all gradients of layer i's parameters are there | `after(units, i, -1)` |
 #
-# The third argument is the direction of the pass, which uses layer i + direction after layer i. You
-# need it only in section 4.
+# The third argument is the direction, 1 in the forward pass and −1 in the backward pass. The layer
+# that is used after layer i is layer i + direction. You need this only in section 4.
 #
 # Freeing the parameters between the two passes is called **resharding after forward**. It costs a
 # second gather of each layer. (In practice the last layer is often kept, as the backward pass
@@ -412,8 +412,9 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 # %% [markdown]
 # ### Measure: a trace
 # PyTorch's profiler records what this rank computes and its collectives in each step. (Lab 12 uses
-# it, but you don't need that lab here.) A gather is *hidden* while this rank computes between the
-# gather's launch and its completion. (Any PyTorch operator counts as computing, also a copy.)
+# it, but you don't need that lab here.) The *hidden* time of a gather is the time between its launch
+# and its completion in which this rank computes. (Any PyTorch operator counts as computing, also a
+# copy.)
 #
 # The next cell prints the hidden share of the gathers' time, and the duration of a step. The
 # control is your FSDP without prefetch. If a line says *do not quote*, don't compare the two
@@ -470,8 +471,8 @@ lab69.draw_traced(traced, title="What one rank computes and sends in a step")
 #
 # <details><summary>Why does the cell pause for 3 ms after each wait for a collective?</summary>
 #
-# The profiler does not see what Gloo's threads release. After the pause, these threads are no
-# longer the last to use a tensor.
+# Gloo's threads use tensors slightly longer than your program does, and the profiler does not see
+# what they release. During the pause they finish.
 # </details>
 
 # %%
@@ -512,9 +513,8 @@ lab69.draw_memory(used, title="Memory of one rank's tensors in a step")
 # So prefetch adds the parameters of layer i − 1, and because Gloo's copy of them exists while layer
 # i computes, also the full gradients of layer i.
 #
-# The columns differ by 4.7 MB, but our peaks with prefetch were higher by only 2 to 4 MB. The table
-# leaves out the activations and the result of the reduce-scatter. It also leaves out that some
-# shards have no gradients yet, although the dashed line counts them.
+# The table is only an estimate. It leaves out activations and other smaller tensors, and our peaks
+# with prefetch were higher by 2 to 4 MB, not by 4.7.
 #
 # However many layers there are, the full parameters and gradients of only a few exist together.
 # With 4, 8 and 16 layers, our peak without prefetch was 7.0 MB above the dashed line. The dashed

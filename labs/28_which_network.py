@@ -227,8 +227,8 @@ for label in sizes:
 # This time matters only because NVLink itself takes no more than 0.5 ms.
 # </details>
 #
-# The next cell simulates the allreduce on six of the networks for seven sizes. You should see curves
-# that are flat for short vectors and rise in proportion to the bytes for long ones.
+# The next cell simulates the allreduce on six of the networks for seven sizes. You should see
+# curves that are flat for short vectors and rise in proportion to the bytes for long ones.
 
 # %%
 curves = {}
@@ -355,8 +355,9 @@ predict.right("28.2", network=largest)
 # We take 8 nodes of 8 GPUs and compare two allreduces:
 #
 # - **In two dimensions** ([lab 26](26_hierarchical_allreduce.ipynb)): the GPUs of a node first add up their vectors, so that each of
-#   them has an eighth of the sum. Each GPU then adds its eighth to those of the other nodes, through
-#   the NICs, which the GPUs of a node share. At the end the GPUs of a node collect all eighths.
+#   them has an eighth of the sum. Each GPU then adds its eighth to those of the other nodes,
+#   through the NICs, which the GPUs of a node share. At the end the GPUs of a node collect all
+#   eighths.
 # - **In a flat ring** ([lab 23](23_ring_allreduce.ipynb)): all 64 GPUs form one ring in the order of the nodes. Each GPU sends
 #   only to its right neighbor.
 #

@@ -73,8 +73,8 @@ rounds = 3  # turns of each way of a step, 5 steps each
 #
 # The next cell records all timelines of this lab on real ranks, in about 15 s. From the timeline
 # "late" it prints the number of cycles and the lines of tensor a. In each of the 2 steps of this
-# timeline, each rank submits three tensors a, b and c together, and one rank does so late. (Horovod's
-# response cache, to which we come below, is off in this timeline.)
+# timeline, each rank submits three tensors a, b and c together, and one rank does so late.
+# (Horovod's response cache, to which we come below, is off in this timeline.)
 
 # %%
 ranks = ranks_here(workers)
@@ -514,8 +514,8 @@ print(
 #
 # The cache holds `HOROVOD_CACHE_CAPACITY` tensors, by default 1024, and drops the least recently
 # used one. In *four places* there is room for only 4 of the 6 tensors, so 2 of them are negotiated
-# in each later step. In a cycle, Horovod first looks up all 6 tensors, finds 4, and only then stores
-# the other 2 in place of old ones.
+# in each later step. In a cycle, Horovod first looks up all 6 tensors, finds 4, and only then
+# stores the other 2 in place of old ones.
 #
 # The cache also affects exercise 44.1. Tensors in the cache have no `X`, so the last line shows
 # step 1 only. To find stragglers, record with `HOROVOD_CACHE_CAPACITY=0`, as in the timeline

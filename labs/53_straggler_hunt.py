@@ -142,9 +142,9 @@ if ranks >= 4:
 
 # %% [markdown]
 # **Explain.** Each row compares the result of your function, "predicted", with the mean step on
-# this number of ranks. "+-" is the standard error of the mean. The prediction has an error of similar
-# size, because it is computed from only 60 times. If the prediction and the mean differ by less than
-# about three standard errors, they agree.
+# this number of ranks. "+-" is the standard error of the mean. The prediction has an error of
+# similar size, because it is computed from only 60 times. If the prediction and the mean differ by
+# less than about three standard errors, they agree.
 #
 # You should see that steady steps take about 20 ms on any number of ranks. So the messages cost
 # almost nothing here, and only jitter makes these steps longer on more ranks.
@@ -419,8 +419,8 @@ if ranks >= 4:
 # in all six recordings. (On a busy computer, a rank may sleep too long and be late for this reason.
 # In that case, run the cell again.)
 #
-# In five of the recordings one rank needs longer by 80 % of its computing time, and in the recording
-# of jitter this is another rank, drawn by lot, in each step.
+# In five of the recordings one rank needs longer by 80 % of its computing time, and in the
+# recording of jitter this is another rank, drawn by lot, in each step.
 #
 # Sending is a nap here, which makes the hunt easier than in practice. In a real allreduce, the
 # sends at *both* ends of a slow link take long, so your hunter could not tell which end is slow.
@@ -521,8 +521,8 @@ print("Percent right:", pandas.DataFrame(rows).T.round(0).astype(int).to_string(
 # ### What you take away
 # - The slowest of p ranks takes tᵢ with probability (i/n)ᵖ - ((i-1)/n)ᵖ. The tail determines the
 #   result, and a few ranks do not show it.
-# - In most steps, the others wait for the rank that waits *least*. The part in which it is furthest above the other
-#   ranks tells you why.
+# - In most steps, the others wait for the rank that waits *least*. The part in which it is furthest
+#   above the other ranks tells you why.
 # - Backup workers drop gradients, so ask whose gradients they are.
 # - Local SGD averages out jitter, but not a slow rank. It needs well-mixed images.
 # - Fix whatever has a cause, and only then wait for fewer ranks or wait less often.

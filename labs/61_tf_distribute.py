@@ -62,9 +62,9 @@ print(second.device)
 
 # %% [markdown]
 # **Explain.** `second` was computed on CPU:2 from a tensor on CPU:1, although the program did not
-# ask for a copy. TensorFlow noticed that the tensor had to change devices, and copied it. In a graph
-# (`tf.function`, [lab 11](11_same_net_in_tensorflow.ipynb)) it inserts a *Send* on one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb) you
-# write these messages yourself.
+# ask for a copy. TensorFlow noticed that the tensor had to change devices, and copied it. In a
+# graph (`tf.function`, [lab 11](11_same_net_in_tensorflow.ipynb)) it inserts a *Send* on one side and a *Recv* on the other. In [lab 62](62_model_parallel.ipynb)
+# you write these messages yourself.
 #
 # The printed names show how this extends to several machines. `/job:localhost` and `/task:0`
 # together name a **process**. In a cluster the processes are called `/job:worker/task:1` or

@@ -129,9 +129,9 @@ plots.slider(draw_schedule, ranks=(2, 3, 4, 5, 9), micro=(2, 4, 6, 12, 16))
 
 # %% [markdown]
 # Two choices of ranks and micro-batches have the same idle share if their ratio (p − 1)/m is the
-# same, as for 3 ranks with 6 micro-batches and 5 ranks with 12. Twice as many micro-batches therefore
-# help as much as halving p − 1. The bubble becomes smaller but never disappears. An idle share of
-# 10 %, for example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
+# same, as for 3 ranks with 6 micro-batches and 5 ranks with 12. Twice as many micro-batches
+# therefore help as much as halving p − 1. The bubble becomes smaller but never disappears. An idle
+# share of 10 %, for example, needs m = 9 (p − 1), which is 27 micro-batches for 4 ranks.
 #
 # Why not divide the batch into single images, then?
 # <details><summary>Answer</summary>
@@ -203,8 +203,8 @@ check("63.2", one_f_one_b)
 # The next cell simulates GPipe and your 1F1B with 3 ranks and 6 micro-batches. The third plot is
 # [interleaved 1F1B](https://arxiv.org/abs/2104.04473) from Megatron-LM. It divides the network into six parts of half
 # the size, the *model chunks*, and gives each rank *two* of them. Rank 0 has chunks 0 and 3, rank 1
-# has 1 and 4, and rank 2 has 2 and 5. Compare the idle time in the plots, and the printed numbers of
-# micro-batches in flight and of messages.
+# has 1 and 4, and rank 2 has 2 and 5. Compare the idle time in the plots, and the printed numbers
+# of micro-batches in flight and of messages.
 
 # %%
 chunked = "Interleaved, two chunks"
@@ -314,8 +314,8 @@ check("63.3", run_schedule)
 
 # %% [markdown]
 # ### Try: the deadlock
-# Replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)`, and run both cells again. With
-# long messages this is the [deadlock](../labs/GLOSSARY.md#deadlock) described above, and after 20 s the check reports that the
+# Replace **both** `pending.append(comm.Isend(…))` with `comm.Send(…)`, and run both cells again.
+# With long messages this is the [deadlock](../labs/GLOSSARY.md#deadlock) described above, and after 20 s the check reports that the
 # program is stuck. Replacing only one of them is not enough, because then only one of two neighbors
 # waits. Afterwards restore the two calls of `Isend`.
 #
@@ -403,7 +403,8 @@ lab63.draw({title: fastest}, unit="seconds", name="measured")
 #
 # ### What you take away
 # - Micro-batches fill the pipeline, and (p − 1) / (m + p − 1) of the time remains idle.
-# - 1F1B has the bubble of GPipe and needs less memory, with at most p micro-batches in flight instead of m.
+# - 1F1B has the bubble of GPipe and needs less memory, with at most p micro-batches in flight
+#   instead of m.
 # - Smaller model chunks make the bubble smaller, at the price of more messages and more memory.
 # - Send with `Isend`, because two stages that send to each other may otherwise wait forever.
 #

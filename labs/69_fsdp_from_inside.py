@@ -382,9 +382,9 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 # %% [markdown]
 # ### Measure: a trace
 # PyTorch's profiler records what this rank computes and its collectives in each step. ([Lab 12](12_find_the_bottleneck.ipynb) uses
-# it, but you don't need that lab here.) The *hidden* time of a gather is the time between its launch
-# and its completion in which this rank computes. (Any PyTorch operator counts as computing, also a
-# copy.)
+# it, but you don't need that lab here.) The *hidden* time of a gather is the time between its
+# launch and its completion in which this rank computes. (Any PyTorch operator counts as computing,
+# also a copy.)
 #
 # The next cell prints the hidden share of the gathers' time, and the duration of a step. The
 # control is your FSDP without prefetch. If a line says *do not quote*, don't compare the two

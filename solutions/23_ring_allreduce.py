@@ -458,7 +458,8 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # than 64 · 12 KiB, about 0.8 MB.
 #
 # Vectors just below this size are an exception. From 0.5 to 0.8 MB only the tree's messages wait,
-# so the ring is faster there, too. The plot does not show it, as none of its sizes is in this range.
+# so the ring is faster there, too. The plot does not show it, as none of its sizes is in this
+# range.
 # </details>
 #
 # ### Measure: this machine

@@ -122,12 +122,12 @@ predict.right("52.1", share=1 / 3 + 2 / 3 * last_three.flops.sum() / vgg16.flops
 # | 1 | in the other node | n/2 | 2 · n/2 = n |
 # | 2 | in the same node | n/4 | nothing |
 #
-# Let **c · n** be the bytes that leave a node in the reduce-scatter. Here c is 1. As many bytes leave
-# it in the allgather, which is the second half of the algorithm.
+# Let **c · n** be the bytes that leave a node in the reduce-scatter. Here c is 1. As many bytes
+# leave it in the allgather, which is the second half of the algorithm.
 #
 # ### Predict the bytes
-# There are 16 GPUs in 4 nodes. How many bytes leave one node in a whole allreduce, as a multiple of n,
-# (a) in a ring, (b) in halving with the farthest partner first?
+# There are 16 GPUs in 4 nodes. How many bytes leave one node in a whole allreduce, as a multiple of
+# n, (a) in a ring, (b) in halving with the farthest partner first?
 
 # %%
 predict("52.1", ring=..., halving=...)  # times n

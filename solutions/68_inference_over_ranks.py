@@ -181,16 +181,16 @@ predict.right("68.1", positions=positions, time=ratio.median)
 # ## 2. Arithmetic intensity of both phases
 # The **arithmetic intensity** of a step (lab 12) is its flops (floating-point operations) divided
 # by the bytes that are read for them. (We count only the weights and the cache.) Above the *ridge*
-# of a device, its peak flop/s divided by its memory bandwidth, arithmetic limits the step, and below
-# the ridge memory does.
+# of a device, its peak flop/s divided by its memory bandwidth, arithmetic limits the step, and
+# below the ridge memory does.
 #
 # A position is represented by `hidden` numbers. A layer of this GPT has 12 · hidden² weights:
 # 4 hidden² in the attention (queries, keys, values and output) and 8 hidden² in the MLP (multilayer
 # perceptron: two linear layers with an activation function between them).
 #
 # Consider a prefill or a decode step with `sequences` sequences, which are the texts of as many
-# requests. Each sequence has `new` new tokens, and each new token attends to `context` positions. In
-# each layer we count
+# requests. Each sequence has `new` new tokens, and each new token attends to `context` positions.
+# In each layer we count
 #
 # - *flops with weights:* a multiply-add, which counts as two flops, for each token and weight.
 # - *flops of the attention:* for each token and each position that it attends to, 2 · hidden for
@@ -305,9 +305,10 @@ lab68.draw_roofline(
 # - *More sequences* share the same read of the weights, so the points move to the right and upward.
 #   Each sequence adds tokens per second, but the step becomes longer for all of them.
 #
-# In our reference run on two cores, decode of one sequence took 2.5 times the least time, and decode
-# of 2 to 32 sequences took 3 to 4 times the least time. PyTorch probably has a faster routine for one
-# sequence. There are two likely reasons for the rest, for which this lab has no control:
+# In our reference run on two cores, decode of one sequence took 2.5 times the least time, and
+# decode of 2 to 32 sequences took 3 to 4 times the least time. PyTorch probably has a faster
+# routine for one sequence. There are two likely reasons for the rest, for which this lab has no
+# control:
 #
 # - A product with few rows reaches less of the memory bandwidth than the copy that gave the roof.
 # - `torch.cat` copies the whole cache in each step, which our count leaves out.
@@ -343,9 +344,9 @@ def added(comm, terms):
 # and variance 1. Each line also adds its input to the result (a *residual connection*).
 #
 # On several ranks, `part.attention` and `part.mlp` return this rank's *terms* of the sum. All ranks
-# have the complete `entering`, norms and biases. The sum must contain `entering` and the biases only
-# once. For example, with terms 3 and 4 on two ranks and a bias of 1, the result is 8. A sum of 3 + 1
-# and 4 + 1 would be 9.
+# have the complete `entering`, norms and biases. The sum must contain `entering` and the biases
+# only once. For example, with terms 3 and 4 on two ranks and a bias of 1, the result is 8. A sum of
+# 3 + 1 and 4 + 1 would be 9.
 #
 # ### Exercise 68.3 · A layer over ranks
 # Write the layer so that every rank returns what one device would return. It takes two allreduces,
@@ -580,8 +581,8 @@ plots.lines(
 # A faster allreduce would move both limits.
 #
 # For many requests, replicas have the highest throughput, provided that the model fits on one
-# device. From these results, a server should use tensor parallelism inside a node, with as few ranks
-# as the latency (or the memory) requires, and replicas of this group for the rest.
+# device. From these results, a server should use tensor parallelism inside a node, with as few
+# ranks as the latency (or the memory) requires, and replicas of this group for the rest.
 #
 # ## Going further (optional): continuous batching (20 minutes)
 # Batches are useful, but requests do not come together, and do not have the same length. A server

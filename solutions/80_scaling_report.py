@@ -20,7 +20,7 @@
 # ![A study as a chain: question with its rule, prediction, measurement in rounds, records, report; every number in the report points back to its record](80_study.svg)
 #
 # *A scaling study. The question and the prediction come before the measurement, and every number in
-# the report refers to its records. (The 36.1 % is an example.)*
+# the report refers to its records. (The 44.5 % is an example.)*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 75 · Level: advanced · Before: 01, 23, 50
 

@@ -21,7 +21,7 @@ def study() -> Canvas:
     canvas.line([(89.5, 18), (89.5, 12.5), (69.5, 12.5)], dashed=True)
     canvas.arrow((69.5, 12.5), (69.5, 18), dashed=True)
     canvas.text((79.5, 9.6), "every number names its records:", size=9)
-    canvas.text((89.5, 6), "“36.1 %”", size=9, bold=True)
+    canvas.text((89.5, 6), "“44.5 %”", size=9, bold=True)
     canvas.text((69.5, 6), "every sample, time,\nmachine, command", size=9)
     canvas.arrow((84.5, 6), (77.5, 6), dashed=True)
     canvas.bracket(2, 37, 29.5, "before anything is measured")

@@ -3,16 +3,18 @@
 #
 # A training program allreduces vectors of very different lengths: the loss is a single number, the
 # gradient of one layer can have a few kilobytes, and all gradients together have a hundred
-# megabytes or more. In lab 23 the tree was the faster algorithm for short vectors and the ring for
-# long ones. Both waste something, however. In a tree of many ranks most are idle most of the time,
-# and the ring sends so many messages that on 64 ranks it takes several times as long as necessary
-# for vectors of medium length.
+# megabytes or more.
+#
+# In lab 23 the tree was the faster algorithm for short vectors and the ring for long ones. Both
+# waste something, however. In a tree of many ranks most are idle most of the time, and the ring
+# sends so many messages that on 64 ranks it takes several times as long as necessary for vectors of
+# medium length.
 #
 # In this lab we build two more of the allreduces that MPI libraries use, recursive doubling and
-# Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for a
-# power of two of ranks, and an adapter extends them to any number of ranks. Then we map which
-# algorithm is fastest on a modeled cluster, explain why by a cost formula, and measure a tuning
-# table for this machine.
+# Rabenseifner's algorithm, and choose between four algorithms by size. First we write both for 2,
+# 4, 8, … ranks (a power of two), and an adapter extends them to any number of ranks. Then we map
+# which algorithm is fastest on a modeled cluster, explain why by a cost formula, and measure a
+# tuning table for this machine.
 #
 # **After this lab you can** (1) write an allreduce by recursive doubling and by Rabenseifner's
 # halving, for any number of ranks, (2) predict from the cost of a message, of a byte and of an
@@ -52,10 +54,11 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
 # ## Recursive doubling
-# The tree from lab 21 sends whole vectors up to the root and down again, so in the step that
-# reaches the root only two ranks have anything to do. The ring from lab 23 keeps all ranks busy,
-# but with p ranks it needs 2(p − 1) steps. (In a *step* a rank sends at most one message and
-# receives at most one.) We now look for an algorithm with few steps in which no rank is idle.
+# In a *step* of an algorithm a rank sends at most one message and receives at most one. The tree
+# from lab 21 sends whole vectors up to the root and down again, so in the step that reaches the
+# root only two ranks have anything to do. The ring from lab 23 keeps all ranks busy, but with p
+# ranks it needs 2(p − 1) steps. We now look for an algorithm with few steps in which no rank is
+# idle.
 #
 # In recursive doubling *all* ranks exchange their vectors with a partner in every step, and add
 # what they receive. After the first step each vector contains the sum of 2 ranks, after the second
@@ -73,8 +76,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # At a distance of 1, 2, 4, … the partner of a rank is `rank ^ distance`. For a power of two, `^`
 # flips one bit of a number. For example, 2 is 10 in binary, so `2 ^ 1` is 11, which is 3, and
-# `3 ^ 1` is 2 again. Each of the two is therefore the other's partner. The next cell draws all messages
-# for eight ranks, with a color for each step.
+# `3 ^ 1` is 2 again. Ranks 2 and 3 are therefore each other's partner at distance 1.
+#
+# The next cell draws all messages for eight ranks, with a color for each step.
 
 # %%
 # Drawing: eight ranks.
@@ -87,11 +91,11 @@ plots.messages(arrows, 8, title="Recursive doubling: every rank exchanges in eve
 # %% [markdown]
 # ### Seats
 # Later in this lab only some of the ranks take part, for example ranks 1, 3, 4 and 5 of six. So
-# that `^` still finds the partner, we number those that take part without gaps. This number is the
-# rank's *seat* (papers say *virtual* or *compacted rank*). The list `seats` contains the ranks by
-# seat, and `me` is the seat of this rank.
+# that `^` still finds the partner, we number these ranks 0, 1, 2, … without gaps. This number is
+# the rank's *seat* (papers say *virtual* or *compacted rank*).
 #
-# With `seats = [1, 3, 4, 5]`, for example, rank 4 has seat 2. At distance 1 its partner has seat
+# The rank with seat `s` is `seats[s]`, and `me` is the seat of this rank. With
+# `seats = [1, 3, 4, 5]`, for example, rank 4 has seat 2. At distance 1 its partner has seat
 # `2 ^ 1`, which is 3, so the partner is rank 5.
 #
 # ### Exercise 24.1 · Recursive doubling
@@ -130,8 +134,8 @@ check("24.1", doubling)
 # %% [markdown]
 # ### Any number of ranks
 # With 6 ranks some ranks have no partner. [MPICH](@mpich) solves this problem by giving a seat only
-# to a power of two of ranks, here 4. The other 2 ranks let a neighbor work for them. The first four
-# ranks form the pairs (0, 1) and (2, 3), and the left rank of each pair *hands in* its vector to
+# to a power of two of ranks, here 4. The other 2 ranks let a neighbor work for them, so the first
+# 2 · 2 ranks form the pairs (0, 1) and (2, 3). The left rank of each pair *hands in* its vector to
 # the right rank and waits. At the end the right rank hands the sum back.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 | rank 4 | rank 5 |
@@ -144,7 +148,8 @@ check("24.1", doubling)
 # | hand back: 1 to 0, 3 to 2 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 | 111 111 |
 #
 # The functions in the next cell do this around your `doubling`. The dictionary `WAYS` collects the
-# allreduces that we have so far, by name.
+# allreduces that we have so far, by name. (In the code of this lab, an allreduce algorithm is a
+# *way*.)
 
 
 # %%
@@ -188,10 +193,12 @@ WAYS = {
 #
 # - In the first phase, which is a reduce-scatter, partners exchange *halves* of their vectors. Each
 #   rank gives away one half and keeps the other one, so each half is added by only one of the two
-#   partners. In the next step they halve the part that they have kept, and at the end each rank has
-#   one p-th of the sum.
+#   partners. In the next step each rank does the same with the part that it has kept, and at the
+#   end it has one p-th of the sum.
 # - In the second phase, which is an allgather, the same partners exchange their finished parts in
 #   the opposite order, without adding.
+#
+# In the table, a dot marks a value that the rank has given away and not received back.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -211,10 +218,11 @@ WAYS = {
 #   0:1 and then 2:4.
 #
 # ### Predict
-# For four ranks the table gives 4 steps and 1.5 vectors sent by each rank.
+# For four ranks the table gives 4 steps and 1.5 vectors sent by each rank, which is 1/2 + 1/4 in
+# each of the two phases.
 #
 # - With 16 ranks, how many steps are there in both phases together, and how many vectors' worth of
-#   bytes does each rank send? (In each phase it is 1/2 + 1/4 + …)
+#   bytes does each rank send?
 # - With 17 ranks, 16 have seats, and one hands in its vector. How many vectors does the rank that
 #   works for it send, including the sum that it hands back?
 
@@ -225,11 +233,13 @@ predict("24.2", steps=8, vectors_sent=1.875, sent_for_two=2.875)
 # ### Exercise 24.2 · Halving
 # Write Rabenseifner's algorithm, again with seats. At any time a rank is responsible for
 # `vector[low:high]`, which at first is the whole vector. The loop is given, with the partner and
-# with the `middle` of that part. Write one step:
+# with the `middle` of that part. A part can be stored as a `slice`. With `part = slice(2, 5)`, for
+# example, `vector[part]` is `vector[2:5]`, `part.start` is 2, and `part.stop` is 5.
 #
-# 1. Make two slices: the half that you `keep` and the half that you `give`. For example, with
-#    `part = slice(2, 5)`, `vector[part]` is `vector[2:5]`, `part.start` is 2, and `part.stop` is 5.
-#    `me & distance` is 0 if `me` lacks that bit.
+# Write one step:
+#
+# 1. Make a slice for the half that you `keep`, and one for the half that you `give`. You keep the
+#    lower half if `me & distance` is 0, which means that `me` lacks that bit.
 # 2. Exchange the halves. The values that arrive fit into `box[keep]`, because `box` is as long as
 #    `vector`. Add them only to the half that you keep.
 # 3. Be responsible for that half from now on, and append `(partner, keep, give)` to `trail`.
@@ -282,6 +292,10 @@ def halving(comm, vector, seats, me):
 check("24.2", halving)
 
 # %% [markdown]
+# **Explain.** With 16 ranks each phase has log₂ 16 = 4 steps, so there are 8, and each rank sends
+# 2 · 15/16 = 1.875 vectors, because 1/2 + 1/4 + 1/8 + 1/16 is 15/16. With 17 ranks, the rank that
+# works for two hands back one more vector, so it sends 2.875.
+#
 # ### Measure: does the order of the seats matter?
 # The first exchange is the largest, because it moves half a vector in each direction. The next cell
 # counts the bytes that cross between four nodes of two ranks each. In the first run the partners of
@@ -301,10 +315,16 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # with the nearest neighbor, and MPICH does.
 #
 # ## What it costs
-# To predict which algorithm is fastest, we need a cost formula for each. Let α be the seconds per
-# message and β the seconds per byte sent (lab 22), γ the seconds per byte added, and n the number
-# of bytes in the vector of one rank. The table gives the seconds for p = 2, 4, 8, 16, … ranks.
-# (These are MPICH's formulas.)
+# To predict which algorithm is fastest, we need a cost formula for each, in these symbols:
+#
+# | symbol | meaning |
+# |---|---|
+# | α | seconds per message (lab 22) |
+# | β | seconds per byte sent (lab 22) |
+# | γ | seconds per byte added |
+# | n | bytes in the vector of one rank |
+#
+# The next table gives the seconds for p = 2, 4, 8, 16, … ranks. (These are MPICH's formulas.)
 #
 # | | for messages | for bytes sent | for bytes added |
 # |---|---|---|---|
@@ -319,10 +339,6 @@ for where, seats in (("one node", near), ("two nodes", far)):
 # cost 2(α + nβ) + nγ more. In their rows, p is then the number of seats. A ring does not need a
 # power of two.
 #
-# The table also confirms the prediction above. With 16 ranks Rabenseifner takes 2 · 4 = 8 steps,
-# and each rank sends 2 · 15/16 = 1.875 vectors. With 17 ranks, the rank that works for two hands
-# back one more, so it sends 2.875.
-#
 # ### Predict
 # Take 16 nodes with α = 2 µs, 1/β = 10 GB/s and γ = 0. From how many kB (1,000 bytes) on is
 # Rabenseifner faster than doubling? You can set their two rows equal and solve for n.
@@ -333,14 +349,13 @@ predict("24.2", size_kB=37.6)
 # %% [markdown]
 # ### Measure: which algorithm is fastest where?
 # Your functions now run on the **virtual cluster**, the simulator that lab 23 introduced. The
-# machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand. In this model a
-# message of up to `eager` bytes is sent at once, while a longer one first waits for a *handshake*
-# with the receiver (the rendezvous of lab 20).
+# machine is a model of nodes with K80 GPUs and EDR (Enhanced Data Rate) InfiniBand, with one rank
+# on each node.
 #
 # The cell first compares your prediction with a run, and then prints the numbers of the model. The
-# map below them has a field for each vector size and number of ranks, with one rank on each node.
-# The letter and the color of a field show the fastest algorithm, and `Ri=Ra` means that both take
-# equally long. This takes about 10 s.
+# map below them has a field for each vector size and number of ranks. The letter and the color of a
+# field show the fastest algorithm, and `Ri=Ra` means that both take equally long. This takes about
+# 10 s.
 
 
 # %%
@@ -366,13 +381,18 @@ for way in WAYS:
 plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, virtual time")
 
 # %% [markdown]
-# **Explain.** Set equal, the two rows give 4α = 2.125nβ, so n is 4α/(2.125β) = 37.6 kB.
+# **Explain.** With 16 ranks the two rows are equal if 4α + 4nβ = 8α + 1.875nβ, so n is
+# 4α/(2.125β) = 37.6 kB.
 #
-# Read the map's rows of 4, 8, 16, … ranks from left to right. You should see mostly doubling for
-# short vectors and Rabenseifner for long ones. The tree is fastest in no field, because doubling
-# takes fewer steps with the same vectors. With p = 2 the ring and Rabenseifner send the same
-# messages, so wherever they are fastest the field shows both. With 3, 6, 12, 24 and 48 ranks the
-# ring is fastest for long vectors.
+# Read the map's rows from left to right. You should see:
+#
+# - On 4, 8, 16, … ranks mostly doubling is fastest for short vectors and Rabenseifner for long
+#   ones.
+# - On 2 ranks the ring and Rabenseifner send the same messages, so wherever they are fastest the
+#   field shows both.
+# - The tree is fastest in no field, because doubling takes fewer steps with the same vectors.
+# - On 3, 6, 12, 24 and 48 ranks the ring is fastest for long vectors.
+#
 # <details><summary>Why is the ring faster than Rabenseifner on 3, 6, 12, … ranks?</summary>
 #
 # With these numbers of ranks Rabenseifner pays for handing in and handing back, which costs two
@@ -380,7 +400,10 @@ plots.crossover(on_map, names=WAYS, title=f"The fastest allreduce on {cluster}, 
 # </details>
 #
 # One column is an exception. On 4, 8, 12, 16 and 24 ranks Rabenseifner is fastest at 16 KiB, but
-# not in the next column. We suspect the handshake, because the cost formulas do not contain one.
+# not in the next column. We suspect the handshake, because the cost formulas do not contain one. In
+# this model a message of up to `eager` bytes is sent at once, while a longer one first waits for a
+# *handshake* with the receiver (the rendezvous of lab 20).
+#
 # The next cell is the control, which runs 16 KiB on 16 ranks with the model's handshake, and then
 # in a model without one.
 
@@ -393,10 +416,12 @@ for label, model in (("with", as_it_is), ("without", as_it_is.but(eager=float("i
 
 # %% [markdown]
 # **Explain.** With the handshake, doubling takes 66.8 µs and Rabenseifner 43.0 µs. Without it,
-# doubling takes only 26.8 µs, so it is faster, as the formulas say. In this model `eager` is 12
-# KiB. At 16 KiB doubling's whole vectors wait for a handshake, while Rabenseifner's halves of 8 KiB
-# do not. At 64 KiB even the first halves, of 32 KiB, are longer than `eager`. No formula of this
-# lab shows such a jump, which is one reason to measure.
+# doubling takes only 26.8 µs, so it is faster, as the formulas say.
+#
+# In this model `eager` is 12 KiB. At 16 KiB doubling's whole vectors wait for a handshake, while
+# Rabenseifner's halves of 8 KiB do not. In the next column, at 64 KiB, even the first halves, of
+# 32 KiB, are longer than `eager`. No formula of this lab shows such a jump, which is one reason to
+# measure.
 #
 # The next cell draws the formulas themselves, for any link. Move the sliders: which of them move
 # the crossing of doubling and Rabenseifner to the right?
@@ -436,35 +461,38 @@ plots.slider(
 # move it to the right.
 #
 # More ranks move the crossing to the left. On 64 ranks doubling saves 6 messages and sends 6
-# vectors instead of 1.97, so n = 6/(6 − 1.97) α/β = 1.5 α/β. With 24 ranks there are 16 seats, and
-# the two vectors that are handed in and back cost the same with both algorithms, so the crossing is
-# that of 16 ranks.
+# vectors instead of 1.97, so n = 6/(6 − 1.97) α/β = 1.5 α/β.
+#
+# With 24 ranks there are 16 seats. The two vectors that are handed in and back cost the same with
+# both algorithms, so the crossing is that of 16 ranks.
 #
 # ## Choosing by a table
 # The map holds for one modeled machine. For a real machine, a library stores the measured times of
 # a few sizes and numbers of ranks in a *tuning table*, and for any other size it uses the nearest
-# entry. For example, suppose that the table has entries for 400 and 2048 bytes and we need 1000.
-# Judged by the difference, 400 would be nearer, but we judge by the ratio, because sizes range from
-# bytes to megabytes. 2048 is 2 times as large as 1000, and 1000 is 2.5 times as large as 400, so
-# 2048 is the nearer entry.
+# entry.
+#
+# Because sizes range from bytes to megabytes, we judge by the ratio which entry is nearest. For
+# example, suppose that the table has entries for 400 and 2048 bytes and we need 1000. Judged by the
+# difference, 400 would be nearer. However, 2048 is 2 times as large as 1000, and 1000 is 2.5 times
+# as large as 400, so 2048 is the nearer entry by ratio.
+#
+# **All ranks have to choose the same algorithm.** Otherwise they wait for each other forever or
+# compute wrong sums. For this reason the choice may depend only on bytes, ranks, and a table that
+# is the same on all ranks.
 #
 # ### Exercise 24.3 · Your tuning table
-# `times[ranks][nbytes][way]` contains measured seconds. Write two functions:
+# `times[ranks][nbytes][way]` contains measured seconds. The function `min` with a `key` finds the
+# nearest entry. For example, `min([400, 2048], key=lambda n: abs(n - 1000))` is 400, the nearer
+# entry by difference. Write two functions:
 #
 # 1. `choose` returns the name of the fastest way at the **nearest** entry of the table. First take
 #    the nearest number of ranks, and for this number the nearest number of bytes, both *by ratio*,
 #    so compare logarithms. A vector can have 0 bytes, which counts as 1 byte. This takes about 3
 #    lines.
-# 2. `allreduce_tuned` asks `pick(bytes, ranks)` for a name and runs the algorithm of that name in
-#    `WAYS`. For a vector of 6 float64 values on 3 ranks, for example, it asks `pick(48, 3)`.
-#    (Later, `pick` will be your `choose` with a measured table.) This takes 1 line.
-#
-# The function `min` with a `key` finds the nearest entry. For example,
-# `min([400, 2048], key=lambda n: abs(n - 1000))` is 400, the nearer entry by difference.
-#
-# **All ranks have to choose the same algorithm.** Otherwise they wait for each other forever or
-# compute wrong sums. For this reason the choice may depend only on bytes, ranks, and a table that
-# is the same on all ranks. *(intermediate)*
+# 2. `allreduce_tuned` calls its argument `pick(bytes, ranks)`, which returns a name, and runs the
+#    algorithm of that name in `WAYS`. For a vector of 6 float64 values on 3 ranks, for example, it
+#    calls `pick(48, 3)`. (Later, `pick` will be your `choose` with a measured table.) This takes 1
+#    line. *(intermediate)*
 #
 # <details><summary>Hint 1: nearest and fastest</summary>
 #
@@ -551,15 +579,18 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 
 # %% [markdown]
 # **Explain.** A field with `=` has no single fastest algorithm, because the interquartile ranges of
-# the measurements overlap. On 2 ranks, ring and Rabenseifner send messages of equal number and
-# length. If one of them seems to be faster there, the difference shows how large the noise and
-# Python's own time are, and you should trust only larger differences.
+# the measurements overlap. If only few fields have a single letter, the machine is busy or has few
+# cores.
 #
 # With a free core for each rank, you should see that the algorithms with few messages are fastest
-# for short vectors, and those with few bytes for long vectors. On 2 ranks, however, doubling, ring
-# and Rabenseifner send equally many bytes, so for long vectors only the additions differ. If only
-# few fields have a single letter, the machine is busy or has few cores. To measure on a cluster,
-# use `make submit LAB=24`.
+# for short vectors, and those with few bytes for long vectors.
+#
+# On 2 ranks, however, doubling, ring and Rabenseifner send equally many bytes, so for long vectors
+# only the additions differ. Ring and Rabenseifner even send messages of equal number and length. If
+# one of them seems to be faster there, the difference shows how large the noise and Python's own
+# time are, and you should trust only larger differences.
+#
+# To measure on a cluster, use `make submit LAB=24`.
 #
 # ### What you take away
 # - Recursive doubling takes log₂ p steps and is for short vectors. Rabenseifner's algorithm takes 2
@@ -580,7 +611,7 @@ plots.bandwidth(curves, title=f"Allreduce on {most} real ranks of this machine")
 #
 # We can find out, because the environment variable `MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM` makes
 # MPICH use another algorithm. (Other MPI libraries ignore it.) The next plot has a curve for each
-# setting. It shows MPI's time divided by the time of your choice, so values above 1 mean that your
+# setting, which shows MPI's time divided by the time of your choice. Values above 1 mean that your
 # choice is faster, and values below 1 mean that MPI is. This takes about 40 s.
 
 # %%
@@ -612,8 +643,8 @@ print(
 # %% [markdown]
 # **Explain.** With a free core for each rank, you should see MPI with *doubling* below 1 for short
 # vectors. Where you chose doubling as well, this compares the same algorithm in C and in Python.
-# The curve of *MPI's choice* is higher from 128 bytes on, because MPI uses Rabenseifner there,
-# which has twice as many messages.
+# From 128 bytes on, the curve of *MPI's choice* is higher than that of *doubling*, because MPI uses
+# Rabenseifner there, which has twice as many messages.
 #
 # Where a selected algorithm lies below *MPI's choice* by more than the bars, the variable is worth
 # setting on this machine. MPICH's rule cannot know this, because the fastest algorithm depends on
@@ -621,25 +652,31 @@ print(
 #
 # ### Aluminum: where short vectors occur
 # A training program that allreduces the gradient of each layer as soon as it has been computed
-# (lab 32) has many short vectors. ResNet-50, for example, has 107 layers with parameters. On 64
-# nodes of the map's cluster, where α is 5 µs, a ring has 126 messages one after another. All layers
-# together then pay 107 · 126 · 5 µs = 67 ms for latency alone. With doubling they pay 107 · 6 ·
-# 5 µs = 3.2 ms, although doubling sends six whole vectors and is slow for the long layers.
+# (lab 32) has many short vectors. ResNet-50, for example, has 107 layers with parameters. The table
+# shows what these layers pay for latency alone on 64 nodes of the map's cluster, where α is 5 µs:
 #
-# **Aluminum**, a library of Lawrence Livermore National Laboratory, therefore chooses by size
-# (Dryden et al., 2018). On CPUs, up to version 1.0, it used recursive doubling up to 512 values and
-# Rabenseifner's algorithm above (see its `include/aluminum/mpi_impl.hpp`), which are the two
-# functions that you have written.
+# | | messages one after another, per layer | latency of all 107 layers |
+# |---|---|---|
+# | ring | 126 | 107 · 126 · 5 µs = 67 ms |
+# | doubling | 6 | 107 · 6 · 5 µs = 3.2 ms |
+#
+# Doubling sends six whole vectors, however, and is slow for the long layers.
+#
+# **Aluminum**, a library of Lawrence Livermore National Laboratory, therefore selects the algorithm
+# according to the size (Dryden et al., 2018). On CPUs, up to version 1.0, it used recursive
+# doubling up to 512 values and Rabenseifner's algorithm above (see its
+# `include/aluminum/mpi_impl.hpp`), which are the two functions that you have written.
 #
 # A single vector with all layers would pay for latency only once, but its allreduce can start only
 # when the last gradient has been computed. Lab 32 compares the two costs.
 #
 # ### NCCL's two trees
-# [NCCL](@nccl) (NVIDIA Collective Communications Library) chooses by size between a ring and **two
-# trees**, which it has had since version 2.4. Each tree handles half of the vector. The GPUs of a
-# node form a chain, and the first GPUs of all nodes form a tree. Partial sums go up the chain and
-# the tree, and the result comes down again. For 8 nodes the first tree looks like this, with node 0
-# as its root:
+# [NCCL](@nccl) (NVIDIA Collective Communications Library) selects a ring or **two trees** according
+# to the size. It has had the trees since version 2.4, and each tree handles half of the vector.
+#
+# The GPUs of a node form a chain, and the first GPUs of all nodes form a tree. Partial sums go up
+# the chain and the tree, and the result comes down again. For 8 nodes the first tree looks like
+# this, with node 0 as its root:
 #
 #              0
 #              |
@@ -651,11 +688,13 @@ print(
 #
 # In a single tree nodes 2, 4 and 6 would do most of the work. NCCL therefore builds a second tree
 # in which these nodes are leaves (see its `src/graph/trees.cc`). In each tree, a node sends half a
-# vector to its parent and to each of its children. As a result no node sends more than two vectors,
-# however many nodes there are. In a single binomial tree of 64 nodes the root sends six.
+# vector to its parent and to each of its children, which makes three halves at most, or one half as
+# a leaf. As a result no node sends more than two vectors, however many nodes there are. In a single
+# binomial tree of 64 nodes the root sends six.
 #
 # The trees also have few messages that wait for one another. The table compares three algorithms on
-# 16 nodes of 4 GPUs each, where NIC stands for the network interface card of a node:
+# 16 nodes of 4 GPUs each. Its sums add the messages inside a node and those between nodes, and NIC
+# stands for the network interface card of a node:
 #
 # | | messages one after another | vectors sent through a node's NIC |
 # |---|---|---|

@@ -3,30 +3,32 @@
 # # 66 Expert parallelism
 #
 # A larger model learns more, but every token then passes through more parameters, and computing
-# gets more expensive. A **mixture of experts** (MoE) breaks this link: a layer has many small MLPs,
-# the *experts*, and a *router* sends each token to only a few of them. DeepSeek-V3 has 671 billion
-# parameters, of which a token uses 37 billion.
+# gets more expensive. A **mixture of experts** (MoE) breaks this link. A layer has many small MLPs
+# (multi-layer perceptrons), the *experts*, and a *router* sends each token to only a few of them.
+# DeepSeek-V3 has 671 billion parameters, of which a token uses 37 billion.
 #
 # No single GPU can hold all of these experts, so they are distributed over the [ranks](../labs/GLOSSARY.md#rank), and in every
-# layer the tokens travel to their experts and back. The router decides only during the step, so
-# nobody knows in advance how many bytes a rank will send, or whether one rank will get most of the
-# work.
+# layer the tokens travel to their experts and back. The router decides only during the step. It is
+# therefore not known in advance how many bytes a rank will send, or whether one rank will get most
+# of the work.
 #
 # In this lab we build a mixture-of-experts layer: a [top-k](../labs/GLOSSARY.md#top-k) router, and the two exchanges around the
 # experts, *dispatch* and *combine*, with `Alltoallv` on real ranks. We check that it trains as one
-# process does, and compare it with a layer whose experts are all cut as in [lab 64](64_tensor_parallel.ipynb). Three optional
-# parts follow: experts that drop tokens (about 10 minutes more), the link that limits the exchanges
-# (10 minutes), and a layout for DeepSeek-V3 (20 minutes).
+# process does, and compare it with a layer whose experts are all cut as in [lab 64](64_tensor_parallel.ipynb).
+#
+# Three optional parts follow: experts that drop tokens (about 10 minutes more), the link that
+# limits the exchanges (10 minutes), and a layout for DeepSeek-V3 (20 minutes).
 #
 # **After this lab you can** (1) write a router and its load-balancing loss, (2) write dispatch and
 # combine, and test that they compute what one device does, (3) say what imbalance costs, (4)
 # compare expert parallelism with [tensor parallelism](../labs/GLOSSARY.md#tensor-parallelism) in bytes, time and memory, and (5, in the
-# optional parts) explain which link decides, and how an all-to-all in two hops helps.
+# optional parts) explain which link limits the exchanges, and how an all-to-all in two hops helps.
 #
 # ![Two ranks with two experts each: the router chooses an expert for each token, dispatch brings the token to the rank of that expert, combine brings the result back](../notebooks/figures/66_layer.svg)
 #
-# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls, and
-# the lengths of their messages depend on what the router has chosen.*
+# *An MoE layer on two ranks, with one expert per token. Dispatch and combine are all-to-alls (every
+# rank sends to every rank), and the lengths of their messages depend on what the router has
+# chosen.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 60 · Level: advanced · Before: 21, 26, 62, 64
 
@@ -72,14 +74,20 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # The softmax of a token's scores gives its *probabilities*. The token goes to the k experts with
 # the largest probabilities, and the layer returns a weighted sum of what these experts compute. The
-# **weights** are their probabilities, divided by their sum so that they add up to 1. With the
-# probabilities 0.5, 0.1, 0.3 and 0.1 and k = 2, the token goes to experts 0 and 2 with the weights
-# 0.625 and 0.375. [Gradients](../labs/GLOSSARY.md#gradient) reach the router through the weights, but not through the choice.
+# **weights** are their probabilities, divided by their sum so that they add up to 1. For example,
+# with k = 2:
 #
-# Nothing so far makes the router use all experts. In a long training run, an expert that is chosen
-# more often learns more, so it is chosen even more often ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538)).
-# The **load-balancing loss** works against this. In the form of [Switch Transformers](https://arxiv.org/abs/2101.03961)
-# it is, for E experts,
+# | expert | 0 | 1 | 2 | 3 |
+# |---|---|---|---|---|
+# | probability | 0.5 | 0.1 | 0.3 | 0.1 |
+# | weight | 0.625 | not chosen | 0.375 | not chosen |
+#
+# [Gradients](../labs/GLOSSARY.md#gradient) reach the router through the weights, but not through the choice.
+#
+# So far, the router has no reason to use all experts. In a long training run, an expert that is
+# chosen more often learns more, so it is chosen even more often
+# ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538)). The **load-balancing loss** works against this. In the
+# form of [Switch Transformers](https://arxiv.org/abs/2101.03961) it is, for E experts,
 #
 # $$ L = E \sum_{e} f_e P_e $$
 #
@@ -87,8 +95,8 @@ patience = 20  # seconds after which a check calls a program stuck
 # all tokens. If all $f_e$ and $P_e$ are 1/E, the loss is 1. If two experts have f = (0.75, 0.25)
 # and P = (0.6, 0.4), it is 2 · (0.45 + 0.1) = 1.1.
 #
-# Only $P_e$ has a gradient: where $f_e$ is large, the loss lowers the probability. It is multiplied
-# by a small factor α and added to the loss of the model.
+# Only $P_e$ has a gradient, and where $f_e$ is large, the loss lowers the probability. The
+# load-balancing loss is multiplied by a small factor α and added to the loss of the model.
 #
 # ### Exercise 66.1 · Top-k router and load-balancing loss
 # Write both functions. `tensor.topk(k, dim=1)` returns the k largest values of each row and their
@@ -126,29 +134,33 @@ check("66.1", route, balance_loss)
 
 # %% [markdown]
 # ## 2. Rows that travel
-# Now the experts are distributed: for p ranks, rank 0 has the first E/p experts, rank 1 the next
+# Now the experts are distributed. For p ranks, rank 0 has the first E/p experts, rank 1 the next
 # E/p, and so on. This is **expert parallelism**. Tokens are distributed as in [data parallelism](../labs/GLOSSARY.md#data-parallelism), so
-# each rank has tokens of its own. How do they reach their experts?
+# each rank has its own tokens. How do they reach their experts?
 #
-# The [collective](../labs/GLOSSARY.md#collective) for this is an **all-to-all**: every rank sends a different message to every rank.
-# `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for each rank.
+# The [collective](../labs/GLOSSARY.md#collective) for this is an **all-to-all**, in which every rank sends a different message to
+# every rank. `comm.Alltoall(a, b)` sends messages of equal length, where `a` has one equal part for
+# each rank.
+#
 # If the lengths differ, `comm.Alltoallv` needs them from both sides. For example, on rank 0 of two
 # ranks, this sends 1 number to rank 0 (itself) and 3 to rank 1, and receives 1 from rank 0 and 2
-# from rank 1. What is received is in `box`, in the order of the ranks. Both can be torch tensors,
-# which are passed as they are:
+# from rank 1:
 #
 #     comm.Alltoallv([numbers, [1, 3]], [box, [1, 2]])
+#
+# What is received is in `box`, in the order of the ranks. Both `numbers` and `box` can be torch
+# tensors, which are passed as they are.
 #
 # [MPI](../labs/GLOSSARY.md#MPI) counts *numbers*, but we send *rows*. A **row** is the vector of one token for one of its
 # choices and has `width` numbers, so n rows are n · width numbers.
 #
 # An exchange only moves rows, so its [backward pass](../labs/GLOSSARY.md#backward-pass) moves the gradients of the rows back to where
-# the rows came from. That is the same exchange with the two lists of counts swapped.
+# the rows came from. This is the same exchange with the two lists of counts swapped.
 #
 # ### Exercise 66.2 · Exchange and its gradient
 # Fill `arrived` with one call, and write `backward`. `sent[r]` is the number of rows for rank r,
 # and `received[r]` the number from rank r. All ranks make the call, also a rank without rows. As in
-# [lab 64](64_tensor_parallel.ipynb), `backward` returns one value for each argument after `ctx`: four. About 4 lines.
+# [lab 64](64_tensor_parallel.ipynb), `backward` returns one value for each argument after `ctx`, so four. About 4 lines.
 # *(intermediate)*
 #
 # <details><summary>Hint 1: rows and numbers</summary>
@@ -196,20 +208,22 @@ check("66.2", exchange, Exchange)
 
 # %% [markdown]
 # ### Dispatch and combine
-# Before the exchange, the rows have to be sorted by expert, so that those for one rank stand
-# together. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0,
+# Before the exchange, the rows have to be sorted by expert, so that those for one rank are
+# adjacent. Take rank 0 of two ranks with two experts each, and five choices for the experts 2, 0,
 # 3, 0, 1:
 #
 # | position | 0 | 1 | 2 | 3 | 4 |
 # |---|---|---|---|---|---|
 # | expert of the choice at this position, before sorting | 2 | 0 | 3 | 0 | 1 |
-# | `order`: which choice stands here after sorting | 1 | 3 | 4 | 0 | 2 |
+# | `order`: which choice comes here after sorting | 1 | 3 | 4 | 0 | 2 |
 # | its expert | 0 | 0 | 1 | 2 | 3 |
 #
-# It sends 3 rows to rank 0 (itself) and 2 to rank 1. The other ranks do not know how many rows will
-# come, so the ranks first exchange their counts. `counts[r]` has a number for each expert of rank
-# r, here [2, 1] for rank 0 and [1, 1] for rank 1. After `comm.Alltoall(counts, arriving)`,
-# `arriving[r]` says how many rows rank r sends to each of *this* rank's experts.
+# Rank 0 sends 3 rows to rank 0 (itself) and 2 to rank 1.
+#
+# The other ranks do not know how many rows will come, so the ranks first exchange their counts.
+# `counts[r]` has a number for each expert of rank r, here [2, 1] for rank 0 and [1, 1] for rank 1.
+# After `comm.Alltoall(counts, arriving)`, `arriving[r]` says how many rows rank r sends to each of
+# *this* rank's experts.
 #
 # After the experts, the results go back by the same exchange in the other direction, and arrive in
 # the order in which the rows were sent. `combine` puts them back in the order of the choices,
@@ -225,9 +239,9 @@ check("66.2", exchange, Exchange)
 # - To add up, use `result.index_add(0, token, rows)`, which adds `rows[i]` to `result[token[i]]`
 #   and returns a new tensor.
 #
-# The choices come in any order of their tokens, and a token or a whole rank may have none. About 5
-# lines and 3 lines. They need no new tensor; if yours create one, put it on the device of the rows
-# (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
+# The choices come in any order of their tokens, and a token or a whole rank may have none. You need
+# about 5 lines and 3 lines, and no new tensor. If your lines create one, put it on the device of
+# the rows (`device=rows.device`), since the layer may train on GPUs. *(advanced)*
 #
 # <details><summary>Hint 1: undoing an order</summary>
 #
@@ -291,8 +305,10 @@ def moe(comm, x, scores, own, k):
 # ### Predict
 # We now train the layer with 16 experts and k = 2 on Python's own source, without the
 # load-balancing loss and with α = 0.1. How many times the mean load does the busiest expert have in
-# the last ten steps, in both cases? Purely random choices would give about 1.2, because by chance
-# some expert always gets more than the mean. 8 is the most that is possible (why?).
+# the last ten steps, in both cases?
+#
+# Purely random choices would give about 1.2, because by chance some expert always gets more than
+# the mean. 8 is the most that is possible (why?).
 
 # %%
 predict("66.1", without_loss=..., with_loss=...)  # times the mean
@@ -301,14 +317,16 @@ predict("66.1", without_loss=..., with_loss=...)  # times the mean
 # <details><summary>Why 8?</summary>
 #
 # A token never chooses the same expert twice, so an expert has at most one of the two choices of
-# each token. That is half of all choices, and the mean is a sixteenth.
+# each token. That is half of all choices, while the mean load is a sixteenth of them.
 # </details>
 #
 # ### Measure
 # The network predicts the next character of Python's standard library from the eight before it,
 # which together are turned into one token. It trains on two ranks with your functions and, as a
-# control, in one process that computes every expert without any exchange. Each rank computes the
-# load-balancing loss of its own tokens, and so does the one process for each half of the batch.
+# control, in one process that computes every expert without any exchange.
+#
+# Each rank computes the load-balancing loss of its own tokens, and so does the one process for each
+# half of the batch.
 #
 # The router and the other small matrices are on all ranks, so their gradients are added up. Those
 # of the experts are not: why?
@@ -353,8 +371,8 @@ predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"
 
 # %% [markdown]
 # **Explain.** First the control. *Losses, difference to one process* is the largest difference in
-# any step. You should see only differences of rounding, so the ranks train the same network.
-# *Busiest expert / mean* answers the prediction:
+# any step. You should see only differences of rounding, so the ranks train the same network as the
+# one process. *Busiest expert / mean* answers the prediction:
 #
 # - **Without the load-balancing loss,** the busiest expert should get more than twice its share. It
 #   does so from the first step, because many tokens are alike (7 % of them are eight spaces, and 30
@@ -372,13 +390,19 @@ predict.compare("66.1", without_loss=loads["α = 0"], with_loss=loads["α = 0.1"
 #
 # A token needs all parts of its experts, so with cut experts every rank needs all tokens. They are
 # gathered first (an [allgather](../labs/GLOSSARY.md#allgather)). At the end the partial sums are added up, and each rank keeps those
-# of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)). In a ring, each of the two collectives has p − 1 steps, in
-# which a rank sends one block, as large as the tokens of one rank.
+# of its own tokens (a [reduce-scatter](../labs/GLOSSARY.md#reduce-scatter)).
+#
+# In a ring, each of the two collectives has p − 1 steps, in which a rank sends one block, as large
+# as the tokens of one rank.
 #
 # ### Predict
 # Each of p ranks has T tokens of d numbers, and k = 2. Count the numbers that a rank sends to
-# *other* ranks in a [forward pass](../labs/GLOSSARY.md#forward-pass) with an even load: (a) in allgather and reduce-scatter, with cut
-# experts, and (b) in dispatch and combine. What is (b) / (a) for p = 2, and for p = 4?
+# *other* ranks in a [forward pass](../labs/GLOSSARY.md#forward-pass) with an even load:
+#
+# - (a) in allgather and reduce-scatter, with cut experts
+# - (b) in dispatch and combine
+#
+# What is (b) / (a) for p = 2, and for p = 4?
 #
 # Then suppose that on two ranks the router sends three quarters of all choices to the experts of
 # rank 0. How many times as long as with an even load do the forward and backward pass of the
@@ -399,9 +423,10 @@ predict("66.3", bytes_on_2=..., bytes_on_4=..., times_as_long=...)  # bytes: (b)
 # ### Measure
 # The first cell counts bytes with an even load, on 2 and 4 ranks. In its table, *MB kept* is what
 # [autograd](../labs/GLOSSARY.md#autograd) keeps for the backward pass, and *outputs, difference* is the largest difference from the
-# outputs of one process. The second cell measures a forward and backward pass on 2 ranks, with an
-# even routing and with three that send a larger share of the choices to rank 0. This takes about
-# 30 s.
+# outputs of one process.
+#
+# The second cell measures a forward and backward pass on 2 ranks, with an even routing and with
+# three that send a larger share of the choices to rank 0. This takes about 30 s.
 
 # %%
 layouts = {"tensor": partial(lab66.tensor_layer, route), "expert": moe}
@@ -447,13 +472,13 @@ predict.compare("66.3", **ratios, times_as_long=longer)
 # the same, as long as the load is even.
 #
 # *Time.* In the tensor-parallel layer each rank does the same part of every row's work, whatever
-# the routing. The expert-parallel layer waits for its busiest rank: with three quarters of the
-# choices, rank 0 computes about 1.5 times as long as with an even load.
+# the routing. The expert-parallel layer waits for its busiest rank. With three quarters of the
+# choices, rank 0 computes about 1.5 times as long as with an even load. The whole layer should take
+# longer, but less than 1.5 times as long, because some of its time does not depend on the load.
 #
-# The whole layer should take longer, but less than 1.5 times as long, because some of its time does
-# not depend on the load. If a printed line says *do not quote*, the times varied too much, for
-# example because other programs used the cores, and *times_as_long* is no answer to the prediction.
-# The curve can also be flat on a GPU that spends more time on launching kernels than on computing.
+# If a printed line says *do not quote*, the times varied too much, for example because other
+# programs used the cores, and *times_as_long* is no answer to the prediction. The curve can also be
+# flat on a GPU that spends more time on launching kernels than on computing.
 #
 # ### What you take away
 # - A router sends each token to k experts. Without a load-balancing loss it may use some far more
@@ -472,18 +497,21 @@ predict.compare("66.3", **ratios, times_as_long=longer)
 #
 # $$ \text{capacity} = \left\lceil \text{capacity factor} \cdot \frac{k \, T}{E} \right\rceil $$
 #
-# The brackets mean that the result is rounded up: 10 tokens with k = 2 make 20 choices, so with 8
-# experts and a **capacity factor** of 1 each expert accepts 3, because 20/8 = 2.5. T counts the
-# tokens of one rank, since each of the p ranks drops tokens independently before it sends. An
-# expert may therefore receive up to p times its capacity.
+# The brackets mean that the result is rounded up. k·T/E is the mean number of choices per expert,
+# and the **capacity factor** says how many times this number an expert accepts. For example, 10
+# tokens with k = 2 make 20 choices. With 8 experts and a factor of 1 each expert accepts 3, because
+# 20/8 = 2.5.
 #
-# Choices beyond the capacity are **dropped**: the expert does not see this token, and its part of
+# T counts the tokens of one rank, since each of the p ranks drops tokens independently before it
+# sends. An expert may therefore receive up to p times its capacity.
+#
+# Choices beyond the capacity are **dropped**. The expert does not see this token, and its part of
 # the weighted sum is missing. The token itself survives, because a transformer adds the layer's
 # result to what entered it.
 #
-# The position decides which choices are dropped: first come, first served. If experts 1, 0, 1, 1, 0
-# are chosen in this order and the capacity is 2, only the fourth choice is dropped, because it is
-# the third for expert 1.
+# Choices are accepted in the order of their positions (first come, first served). If experts 1, 0,
+# 1, 1, 0 are chosen in this order and the capacity is 2, only the fourth choice is dropped, because
+# it is the third for expert 1.
 #
 # ### Exercise 66.4 · Capacity and dropped tokens (optional)
 # Write both functions. `math.ceil(x)` rounds up. `one_hot(experts, count)` has a row for each
@@ -542,9 +570,9 @@ print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
 # ## Going further (optional): which link decides?
 # This part takes about 10 more minutes.
 #
-# Inside a node, GPUs exchange rows over NVLink. Between nodes they use [NICs](../labs/GLOSSARY.md#NIC), which are several
-# times slower. In an all-to-all over m nodes of g ranks, a rank sends (m − 1)·g messages through
-# its NIC.
+# Inside a node, GPUs exchange rows over NVLink. Between nodes they use [NICs](../labs/GLOSSARY.md#NIC) (network interface
+# cards), which are several times slower. In an all-to-all over m nodes of g ranks, a rank sends
+# (m − 1)·g messages through its NIC.
 #
 # With few tokens these messages are small. For example, if 64 ranks have 8 tokens each, with 8
 # experts per token, each message is one row on average. Can a rank send fewer?
@@ -557,8 +585,8 @@ print(pandas.DataFrame(dropped).rename_axis("factor").map("{:.3g}".format))
 #   sends to rank i of node b everything that goes to *any* rank of node b.
 # - *Hop 2, inside:* rank 2 keeps its own rows and passes those for rank 3 on.
 #
-# A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones. In
-# exchange, most bytes also travel inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and
+# A rank thus sends m − 1 large messages through its NIC in place of (m − 1)·g small ones. On the
+# other hand, most bytes also travel inside a node. [Tutel](https://arxiv.org/abs/2206.03382) and
 # [DeepSpeed-MoE](https://arxiv.org/abs/2201.05596) do this with the hops in the opposite order.
 #
 # In the next cell, `inside` and `across` are the [communicators](../labs/GLOSSARY.md#communicator) of [lab 26](26_hierarchical_allreduce.ipynb), and `blocks[b, j]` goes
@@ -587,18 +615,29 @@ for nodes, g in ((2, 2), (3, 2), (4, 3)):
 
 # %% [markdown]
 # Two hops save messages but no bytes. A third way saves bytes as well, and the library
-# [DeepEP](https://github.com/deepseek-ai/DeepEP) uses it: if several of a token's experts are on the same node, its row goes
-# there only once and is copied within the node. If its 8 experts are spread at random over 8 nodes,
-# the first hop sends 8 · (1 − (7/8)⁸) = 5.25 rows on average in place of 8. DeepSeek-V3 also limits
-# each token to experts of at most 4 nodes, which leaves 4 · (1 − (3/4)⁸) = 3.6 rows. (All three
-# numbers include rows for the token's own node.) The third way below has both savings.
+# [DeepEP](https://github.com/deepseek-ai/DeepEP) uses it. If several of a token's experts are on the same node, its row goes
+# there only once and is copied within the node. DeepSeek-V3 also limits each token to experts of at
+# most 4 nodes.
+#
+# The table shows how many rows the first hop sends per token on average, if a token's 8 experts are
+# spread at random over the nodes. (All three numbers include rows for the token's own node.)
+#
+# | what the first hop sends | rows |
+# |---|---|
+# | a row for each expert | 8 |
+# | a row once per node, experts on 8 nodes | 8 · (1 − (7/8)⁸) = 5.25 |
+# | a row once per node, experts on at most 4 nodes | 4 · (1 − (3/4)⁸) = 3.6 |
+#
+# The third way below has both savings.
 #
 # ### Measure
-# We compare the three ways on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that [lab 23](23_ring_allreduce.ipynb) introduced: 8 nodes of
-# 8 H100 GPUs, with one NIC of 400 Gb/s per GPU. Every rank has 8 to 4,096 tokens with 8 experts
-# each, 7,168 bytes per row (FP8, one byte per number). The control is a single node of the same
-# GPUs. The table shows microseconds of one dispatch, by tokens of a rank. The plot shows how many
-# times as fast as the flat all-to-all on 8 nodes each of the others is. This takes a few seconds.
+# We compare the three ways on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster), the simulator that [lab 23](23_ring_allreduce.ipynb) introduced. It has 8
+# nodes of 8 H100 GPUs, with one NIC of 400 Gb/s per GPU. Every rank has 8 to 4,096 tokens with 8
+# experts each, 7,168 bytes per row (FP8, one byte per number). The control is a single node of the
+# same GPUs.
+#
+# The table shows microseconds of one dispatch, by tokens of a rank. The plot shows how many times
+# as fast as the flat all-to-all on 8 nodes each of the others is. This takes a few seconds.
 
 # %%
 machine = virtual.machine("h100_ndr")
@@ -634,10 +673,10 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # %% [markdown]
 # **Explain.** Read the plot from left to right:
 #
+# - *For 8 tokens* a message of the flat all-to-all does not wait for its receiver, because it stays
+#   below the *eager limit*. Longer messages are not sent before their receiver is ready.
 # - *For 32 or 128 tokens* two hops are about three to four times as fast as the flat all-to-all,
-#   because a rank sends 7 + 7 messages in place of 63, one after the other. (With 8 tokens a
-#   message of the flat all-to-all stays below the *eager limit*. Longer ones are not sent before
-#   their receiver is ready.)
+#   because a rank sends 7 + 7 messages in place of 63, one after the other.
 # - *For many tokens* two hops gain little, because both bring the same bytes through the NICs. Only
 #   the third way saves bytes there.
 # - *The single node* is two to three times as fast as the three ways on 8 nodes for 8 tokens, and
@@ -659,31 +698,34 @@ print(pandas.DataFrame(dispatched).mul(1e6).map("{:.0f}".format).to_string())
 # - Its 16 pipeline stages have 128 GPUs and 58/16 = 3.6 MoE layers each.
 #
 # A **layout** of the MoE layers is a pair (tensor, expert): each expert is cut into `tensor` parts
-# on neighboring GPUs, and the experts are distributed over `expert` such groups. These tensor ·
-# expert GPUs hold all 256 experts once. A stage has 128/(tensor · expert) such [replicas](../labs/GLOSSARY.md#replica), which add
-# up their gradients in each step.
+# on neighboring GPUs, and the experts are distributed over `expert` such groups. These
+# tensor · expert GPUs hold all 256 experts once. A stage has 128/(tensor · expert) such [replicas](../labs/GLOSSARY.md#replica),
+# which add up their gradients in each step. For example, (2, 4) has 4 groups of 2 GPUs, and a stage
+# has 128/8 = 16 replicas.
 #
-# The cost model has two parts. The first is how many rows one exchange moves for a token, in two
-# hops, sent once per node:
+# The first part of the cost model is how many rows one exchange moves for a token, in two hops,
+# with a row sent once per node:
 #
-# - The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs. `tensor` is
-#   at most 8, so that the parts of an expert are in one node.
+# - The GPUs are on n = tensor · expert / 8 nodes, or 1 if there are fewer than 8 GPUs. A node has g
+#   of these GPUs: 8, or tensor · expert if that is smaller. `tensor` is at most 8, so that the
+#   parts of an expert are in one node.
 # - *Between nodes* a token sends `net.nodes_of_a_token(n)` · (n − 1)/n rows: the number of nodes
 #   that it needs on average, times the share of them that are not its own.
 # - *Inside* nodes it sends `net.groups_of_a_token(layout)` · tensor · (g − 1)/g rows. Each group
-#   that holds one of its experts needs the row on all `tensor` GPUs. A share 1/g of these GPUs has
-#   it already, where g is 8, or tensor · expert if that is smaller.
+#   that holds one of its experts needs the row on all `tensor` GPUs, and a share 1/g of these GPUs
+#   has it already.
 #
-# The second part is how long these rows take:
+# For example, with (2, 4) everything is on one node, so nothing is sent between nodes. A token's 8
+# experts, spread at random over 4 groups, are in 4 · (1 − (3/4)⁸) = 3.6 groups on average, which is
+# what `net.groups_of_a_token` returns. Within the node, 3.6 · 2 · 7/8 = 6.3 rows are sent per
+# token.
+#
+# The second part of the model is how long these rows take:
 #
 # - Each hop takes rows · bytes of a row / [bandwidth](../labs/GLOSSARY.md#bandwidth). Both hops overlap, so an exchange takes as
 #   long as the slower one.
 # - Dispatch sends 1 byte per number (FP8) and combine 2 bytes (BF16, a 16-bit format), in the
 #   forward pass and again in the backward pass.
-#
-# For example, with (2, 4) everything is on one node, so nothing is sent between nodes. A token's 8
-# experts, spread at random over 4 groups, are in 4 · (1 − (3/4)⁸) = 3.6 groups on average, which is
-# what `net.groups_of_a_token` returns. Within the node, 3.6 · 2 · 7/8 = 6.3 rows are sent per token.
 #
 # ### Exercise 66.5 · Seconds of the exchanges (optional)
 # Write the model for the `net.tokens` tokens of a GPU in one MoE layer, forward and backward pass
@@ -715,9 +757,10 @@ check("66.5", exchange_seconds)
 
 # %% [markdown]
 # ### Predict
-# Which layout tensor × expert of 64 GPUs has the fastest exchanges: 1 × 64, 8 × 8, or something in
-# between? And how many GPUs should hold one full set of experts, so that exchanges and gradients
-# together take the least time, if the experts may fill the 80 GB of a GPU: 8, 16 or 64?
+# - Which layout tensor × expert of 64 GPUs has the fastest exchanges: 1 × 64, 8 × 8, or something
+#   in between?
+# - How many GPUs should hold one full set of experts, so that exchanges and gradients together take
+#   the least time, if the experts may fill the 80 GB of a GPU: 8, 16 or 64?
 
 # %%
 predict("66.5", tensor_of_64=..., ranks=...)
@@ -725,9 +768,11 @@ predict("66.5", tensor_of_64=..., ranks=...)
 # %% [markdown]
 # ### Compute
 # The next cell adds the other two costs of a layout, for a [micro-batch](../labs/GLOSSARY.md#micro-batch) of one sequence (4,096
-# tokens) on each GPU of a stage. One is the [allreduce](../labs/GLOSSARY.md#allreduce) of the experts' gradients, shared by the 120
-# micro-batches of a step. The other is memory: the experts' weights, gradients, optimizer states
-# and [activations](../labs/GLOSSARY.md#activation), as the report describes them, but nothing outside of the experts.
+# tokens) on each GPU of a stage:
+#
+# - One is the [allreduce](../labs/GLOSSARY.md#allreduce) of the experts' gradients, shared by the 120 micro-batches of a step.
+# - The other is memory: the experts' weights, gradients, optimizer states and [activations](../labs/GLOSSARY.md#activation), as the
+#   DeepSeek-V3 report describes them, but nothing outside of the experts.
 #
 # The table has a row for each layout that fits into 80 GB, written as tensor × expert. The cell
 # after it chooses the fastest layout, by the sum of both times, for less and less memory.

@@ -3,22 +3,23 @@
 #
 # PyTorch has its own library for data parallelism. Its class DistributedDataParallel (DDP) keeps a
 # full copy of the model on every rank, and averages the gradients while the backward pass is still
-# computing. This is simple and fast, but every rank keeps the same parameters, gradients and
-# optimizer state, which is 16 bytes for each parameter with Adam and 32-bit numbers. A model with 7
-# billion parameters then needs 112 GB on every GPU, and most GPUs have less memory.
+# computing.
+#
+# This is simple and fast, but every rank keeps the same parameters, gradients and optimizer state.
+# With Adam and 32-bit numbers these are 16 bytes for each parameter. A model with 7 billion
+# parameters then needs 112 GB on every GPU, and most GPUs have less memory.
 #
 # The ZeRO method (Zero Redundancy Optimizer) and PyTorch's Fully Sharded Data Parallel (FSDP)
 # remove this redundancy. They shard the parameters, gradients and optimizer state: each rank keeps
-# only one part, its shard. If the parameters are sharded, too, the price is more
-# communication.
+# only one part, its shard. If the parameters are sharded, too, the price is more communication.
 #
 # In this lab we build the core of DDP ourselves and compare its speed with PyTorch's. Then we
 # compute what the stages of ZeRO keep and send, compare these numbers with FSDP on real ranks, and
 # save and load a sharded model.
 #
 # **After this lab you can** (1) say what DDP does and when, (2) in the optional section, accumulate
-# gradients without communicating for each part, (3) compute what the stages of ZeRO keep and send,
-# and (4) say how FSDP shards a network, and what it keeps and sends.
+# the gradients of several parts of a batch and communicate only once, (3) compute what the stages
+# of ZeRO keep and send, and (4) say how FSDP shards a network, and what it keeps and sends.
 #
 # ![Bars of what each of four ranks keeps with DDP and with stages 1, 2 and 3 of ZeRO: more and more of it is cut into quarters](60_zero.svg)
 #
@@ -50,12 +51,14 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # %% [markdown]
 # ## 1. Under PyTorch's own launcher
 # [`torch.distributed`](@pytorch_distributed) is PyTorch's layer for several processes (lab 51).
-# Each process finds its identity in the environment variables `RANK`, `WORLD_SIZE` and
-# `LOCAL_RANK`, and finds the address at which the processes meet in `MASTER_ADDR` and
-# `MASTER_PORT`. PyTorch's launcher, [torchrun](@torchrun), sets them, for example for four
-# processes with `torchrun --nproc-per-node=4 train.py`. In this lab `launch.run(…,
-# controller="torch")` does the same. The messages are carried on CPUs by **Gloo**, a library for
-# collectives over TCP (lab 51), and on GPUs by NCCL.
+# Each process reads its identity from the environment variables `RANK`, `WORLD_SIZE` and
+# `LOCAL_RANK`, and the address at which the processes meet from `MASTER_ADDR` and `MASTER_PORT`.
+# PyTorch's launcher, [torchrun](@torchrun), sets these variables, for example for four processes
+# with `torchrun --nproc-per-node=4 train.py`. In this lab `launch.run(…, controller="torch")` does
+# the same.
+#
+# The messages are carried on CPUs by **Gloo**, a library for collectives over TCP (lab 51), and on
+# GPUs by NCCL.
 #
 # <details><summary>And on several nodes?</summary>
 #
@@ -80,29 +83,31 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # 4. At the end of the backward pass it waits until all allreduces have completed.
 #
 # You know the idea from lab 32. Now you write the two most important parts, 3 and 4, as the
-# functions `start` and `finish`. `lab60.attach` calls them:
+# functions `start` and `finish`. The kit's function `lab60.attach` calls them:
 #
-# - After the last gradient of a bucket it calls your `start(bucket)`. It learns of this moment
-#   through *hooks*, which are functions that PyTorch calls whenever a parameter's gradient is
-#   complete.
-# - At the end of the backward pass it calls `finish(bucket, started)`, where `started` is the value
-#   that your `start` returned for this bucket.
+# - After the last gradient of a bucket, it calls your `start(bucket)`. For this it uses *hooks*,
+#   which are functions that PyTorch calls whenever a parameter's gradient is complete.
+# - At the end of the backward pass, it calls `finish(bucket, started)`, where `started` is the
+#   value that your `start` returned for this bucket.
 #
 # You need these calls:
 #
 # - `work = dist.all_reduce(tensor, async_op=True)` launches an allreduce that adds `tensor` over
-#   all ranks in place, and returns at once. The numbers may be used after `work.wait()`.
-# - `torch.cat([a.flatten(), b.flatten()])` is a new one-dimensional tensor with copies of the
-#   numbers of several tensors.
-# - `flat.split([3, 5])` divides it into parts of these lengths again, and `part.view_as(a)` has the
-#   shape of `a`.
+#   all ranks in place, and returns at once. The sums can be used only after `work.wait()`.
+# - `flat = torch.cat([a.flatten(), b.flatten()])` is a new one-dimensional tensor with copies of
+#   the numbers of several tensors.
+# - `flat.split([3, 5])` divides `flat` into parts of these lengths again, and `part.view_as(a)` has
+#   the shape of `a`.
 # - `dist.get_world_size()` is the number of ranks.
 #
-# ### Exercise 60.1 · The heart of DDP
-# `bucket` is a list of parameters whose gradients, `weights.grad`, are ready. `start` launches the
-# averaging of all of them in **one** message, and returns what `finish` needs. `finish` waits, and
-# writes the averages into the gradients, for example with `weights.grad.copy_(…)`. 3 and 6 lines.
-# *(intermediate)*
+# ### Exercise 60.1 · Average the gradients of a bucket
+# `bucket` is a list of parameters whose gradients, `weights.grad`, are ready. Write two functions.
+# 3 and 6 lines. *(intermediate)*
+#
+# - `start` launches the averaging of all these gradients in **one** message, does not wait, and
+#   returns what `finish` needs.
+# - `finish` waits, and writes the averages into the gradients, for example with
+#   `weights.grad.copy_(…)`.
 #
 # For example, let a bucket have two parameters, with the gradients (1, 2) and (5) on rank 0, and
 # (3, 8) and (1) on rank 1. Rank 0 launches the allreduce of (1, 2, 5). After `finish`, both ranks
@@ -157,19 +162,28 @@ check("60.1", start, finish)
 # %% [markdown]
 # ### Predict
 # Your DDP and PyTorch's average the same bytes. Both copy gradients into buckets and back, yours
-# from Python, PyTorch's in C++. The network has six blocks, each with a weight matrix and a bias.
-# How many times as long as PyTorch's step does yours take? And how many times as long if each of
-# the 12 tensors has its own bucket? Both numbers are guesses.
+# from Python, PyTorch's in C++. The network has six blocks, each with a weight matrix and a bias,
+# which are 12 tensors. Guess how many times as long as PyTorch's step your step takes
+#
+# - with buckets of the same size as PyTorch's (`yours`),
+# - with a separate bucket for each tensor (`a_bucket_each`).
 
 # %%
 predict("60.1", yours=..., a_bucket_each=...)  # 1 is as fast
 
 # %% [markdown]
 # ### Measure
-# We time a step of a network with six blocks in four ways, which take turns: with your DDP, with
-# your DDP and one bucket per tensor, with PyTorch's DDP, and, as a control, without any
-# communication. In the table, *times PyTorch's* is the answer to the prediction, and *steady* tells
-# whether the times of this row varied little. This takes about 20 s.
+# We time a step of this network in four ways, which take turns. This takes about 20 s.
+#
+# | way | gradients |
+# |---|---|
+# | *yours* | averaged by your DDP, in buckets |
+# | *yours, a bucket for each tensor* | averaged by your DDP, one tensor at a time |
+# | *PyTorch's DDP* | averaged by PyTorch, in buckets |
+# | *no exchange* | not averaged, without any communication (the control) |
+#
+# In the output, *times PyTorch's* is the answer to the prediction, and *steady* tells whether the
+# times of this row varied little. If a row is not steady, run the cell again before you compare it.
 
 # %%
 size = ranks
@@ -210,32 +224,37 @@ predict.compare("60.1", yours=own, a_bucket_each=each)
 # the time of the computation. The rest of a step is the communication that the backward pass does
 # not hide, and the hooks and copies.
 #
-# One bucket per tensor usually takes longer, because each message has an overhead (lab 32). Do not
-# compare a row that is not steady, but run the cell again.
+# One bucket per tensor usually takes longer, because each message has an overhead (lab 32).
 #
 # ## 2. Accumulate gradients, and communicate once (optional)
-# A batch that does not fit into memory is divided into parts whose gradients add up, because
-# `backward()` *adds* to `weights.grad`. However, DDP would average after every part, which gives
-# the same gradients but communicates each time.
+# This section takes about ten minutes, which are not counted above. A batch that does not fit into
+# memory is divided into parts whose gradients add up, because `backward()` *adds* to
+# `weights.grad`. However, DDP would average after every part, which gives the same gradients but
+# communicates each time.
 #
 # The block `with model.no_sync():` switches the averaging off. Put the forward pass of all parts
 # except the last into it, because DDP notes in the forward pass whether to average. The last part
-# stays outside, and its backward pass averages the accumulated gradients. This section takes about
-# ten minutes, which are not counted above.
+# stays outside, and its backward pass averages the accumulated gradients.
 #
 # ### Exercise 60.2 · One average for all parts
-# `model` is a DDP model, and `batches` is a list of pairs (images, labels) of equal length. The
-# loss of a part is `cross_entropy(model(images), labels)`, the mean over its images. Afterwards the
-# gradients must be those of a single batch with all the images, averaged over the ranks, and there
-# must have been only **one** round of communication. The gradients are empty beforehand, and the
-# weights, `batches` and the images stay as they are. 5 to 8 lines. *(beginner)*
+# `model` is a DDP model whose gradients are empty, and `batches` is a list of the parts, which are
+# pairs (images, labels) of equal length. Write `accumulate`. 5 to 8 lines. *(beginner)*
 #
-# For example, the mean losses of three parts have the gradients 1, 2 and 6 on rank 0, and 4, 4 and
-# 7 on rank 1. A single batch with all images has the gradient 3 on rank 0 and 5 on rank 1, so both
-# ranks have 4 in the end.
+# - Each part has its own forward and backward pass. The loss of a part is
+#   `cross_entropy(model(images), labels)`, the mean over its images.
+# - Afterwards the gradients are those of a single batch with all the images, averaged over the
+#   ranks.
+# - The ranks communicate only **once**.
+# - The weights, `batches` and the images stay as they are.
 #
-# When the check passes, remove your `no_sync` and run the check again. It tells you how often the
-# ranks communicate without it.
+# For example, with three parts:
+#
+# | | gradients of the parts' mean losses | of a single batch with all images |
+# |---|---|---|
+# | rank 0 | 1, 2, 6 | 3 |
+# | rank 1 | 4, 4, 7 | 5 |
+#
+# In the end both ranks have the gradient 4.
 #
 # <details><summary>Hint 1: the mean of all images</summary>
 #
@@ -265,6 +284,9 @@ def accumulate(model, batches):
 check("60.2", accumulate)
 
 # %% [markdown]
+# When the check passes, remove your `no_sync` and run the check again. It tells you how often the
+# ranks communicate without it.
+#
 # ## 3. What every rank keeps, and does not need: ZeRO
 # With DDP every rank keeps **everything**: for each parameter 4 bytes for itself, 4 for its
 # gradient, and 8 for Adam's two averages (lab 02). All ranks keep the same values. ZeRO
@@ -277,31 +299,34 @@ check("60.2", accumulate)
 # | 2 | Adam's averages and the gradients | FSDP (section 4) with an option |
 # | 3 | Adam's averages, the gradients and the parameters | FSDP |
 #
-# Sharded values have to be sent when another rank needs them. How much does a rank send in a step?
-# With n parameters and ring algorithms:
+# Sharded values have to be sent when another rank needs them. A reduce-scatter gives each rank the
+# sums for its shard, and an allgather gives every rank all shards (lab 23). With n parameters and
+# ring algorithms, a rank sends n (p − 1) / p numbers in each of these two collectives, and twice as
+# many in an allreduce, which consists of both:
 #
-# - in stages 0 to 2 as much as for one allreduce, which is n (p − 1) / p numbers twice. (With
-#   sharded averages, a reduce-scatter gives each rank the gradients of its shard, and after the
-#   update an allgather gives all ranks the new parameters.)
-# - in stage 3 an allgather of the parameters for the forward pass, another one for the backward
-#   pass, and a reduce-scatter of the gradients, which is n (p − 1) / p numbers three times. (An
-#   allreduce is a reduce-scatter and an allgather, so it counts twice.)
-#
-# For example, on 2 ranks a rank sends n numbers per step in stages 0 to 2, and 1.5 n in stage 3.
+# | stage | collectives of a step | numbers that a rank sends |
+# |---|---|---|
+# | 0 | an allreduce of the gradients | n (p − 1) / p, twice |
+# | 1 and 2 | a reduce-scatter of the gradients, and after the update an allgather of the new parameters | n (p − 1) / p, twice |
+# | 3 | an allgather of the parameters for the forward pass, another one for the backward pass, and a reduce-scatter of the gradients | n (p − 1) / p, three times |
 #
 # ### Exercise 60.3 · Bytes and traffic
-# Write two functions: one for the bytes that a rank keeps in a stage, with 32-bit numbers and Adam,
-# and one for how many numbers it sends in a step. For example, `bytes_held(1, 100, 2)` is 1200.0.
-# Do not round. About 6 lines in all. *(beginner)*
+# Write two functions for a stage from 0 to 3. `bytes_held` gives the bytes that a rank keeps, with
+# 32-bit numbers and Adam, and `numbers_sent` gives how many numbers a rank sends in a step. Do not
+# round. About 6 lines in all. *(beginner)*
+#
+# For example, in stage 1 and on 2 ranks, 100 parameters take 400 + 400 + 800 / 2 bytes, so
+# `bytes_held(1, 100, 2)` is 1200.0. On 2 ranks a rank sends n numbers per step in stages 0 to 2,
+# and 1.5 n in stage 3.
 #
 # <details><summary>Hint 1: three kinds of bytes</summary>
 #
-# Parameters take 4 n bytes, gradients 4 n, and averages 8 n. Each of them is divided by `ranks`
-# from its stage on.
+# Parameters take 4 n bytes, gradients 4 n, and Adam's averages 8 n. Each of the three is divided by
+# `ranks` from its stage on.
 # </details>
 # <details><summary>Hint 2: nearly the answer</summary>
 #
-# `8 * n / (ranks if stage >= 1 else 1)` are the averages. The gradients are divided from stage 2
+# `8 * n / (ranks if stage >= 1 else 1)` are Adam's averages. The gradients are divided from stage 2
 # on, and the parameters from stage 3 on.
 # </details>
 
@@ -360,8 +385,11 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 5, 
 # %% [markdown]
 # <details><summary>In which stage do 13 billion parameters fit into 80 GB?</summary>
 #
-# In stages 0 and 1 on no number of GPUs, because parameters and gradients alone are 104 GB. In
-# stage 2 from 6 GPUs on (52 GB and a sixth of 156 GB), and in stage 3 from 3 on.
+# | stage | fits | because |
+# |---|---|---|
+# | 0 and 1 | on no number of GPUs | parameters and gradients alone are 104 GB |
+# | 2 | from 6 GPUs on | each keeps 52 GB and a sixth of 156 GB |
+# | 3 | from 3 GPUs on | each keeps a third of 208 GB |
 # </details>
 #
 # ## 4. FSDP
@@ -371,20 +399,30 @@ plots.slider(draw_memory, billions=(1, 3, 7, 13, 70, 405), gpus=(1, 2, 3, 4, 5, 
 #         fully_shard(block)   # reshard_after_forward=False keeps its parameters until backward
 #     fully_shard(net)
 #
-# The loop makes each block a unit that is gathered on its own, so that only a few blocks are whole
-# at any time. The last call takes the parameters outside of the blocks, and coordinates the units.
 # From then on every parameter is a *DTensor* (distributed tensor), of which each rank has a shard.
-# Before a block computes, forward or backward, its shards are gathered from all ranks, and
-# afterwards the gathered parameters are freed. (In lab 69 you write this yourself.)
+# Before a block computes, in the forward or the backward pass, its shards are gathered from all
+# ranks, and afterwards the gathered parameters are freed. (In lab 69 you write this yourself.)
+#
+# The loop makes each block a separate unit of this gathering, so that only a few blocks are whole
+# at any time. The last call takes the parameters outside of the blocks, and coordinates the units.
 #
 # ### Measure
-# A network trains on two ranks for three steps in each of four ways. The table shows the bytes that
-# a rank keeps for each parameter after the last step, and how many numbers a rank sends in a step,
-# as a multiple of n. The value of your formula is to the right of each.
+# A network trains on two ranks for three steps in each of four ways. This takes about 15 s.
+#
+# | way | stage |
+# |---|---|
+# | *DDP* | 0 |
+# | *ZeRO-1*, which is `ZeroRedundancyOptimizer` | 1 |
+# | *FSDP, parameters kept*, with `reshard_after_forward=False` | 2 |
+# | *FSDP* | 3 |
+#
+# The output shows the bytes that a rank keeps for each parameter after the last step, and how many
+# numbers a rank sends in a step, as a multiple of n. The value of your formula is to the right of
+# each.
 #
 # None of these values is timed. The bytes are those of the tensors on the rank that keeps most. The
 # numbers sent follow from the lengths of the arrays in rank 0's collectives, assuming that rings
-# send them. This takes about 15 s.
+# send them.
 
 # %%
 results = launch.run(lab60.sharded, width, ranks=ranks, controller="torch", threads=1)
@@ -418,22 +456,21 @@ for way in stage_of:
 # train identically, to the last digit shown. Most of the bytes and of the traffic agree with your
 # formulas. There are three exceptions:
 #
-# - "FSDP, parameters kept" shows 8 bytes, as if the parameters were sharded, and not 10, because
-#   PyTorch frees the gathered parameters in the backward pass, and the bytes are counted after the
-#   step. From the forward pass until then they are whole on each rank, which saves the second
-#   allgather.
-# - ZeRO-1 sends more than the formula says. PyTorch's DDP gives all sums to every rank, with an
+# - *FSDP, parameters kept* shows 8 bytes and not 10, because the bytes are counted after the step.
+#   From the forward pass on, the gathered parameters stay whole on each rank, which saves the
+#   second allgather. PyTorch frees them in the backward pass.
+# - *ZeRO-1* sends more than the formula says. PyTorch's DDP gives all sums to every rank, with an
 #   allreduce in place of the reduce-scatter, and `ZeroRedundancyOptimizer` then sends the new
 #   parameters with broadcasts. The last lines of the output show both.
-# - In ZeRO-1 a rank may also keep slightly more than its share, because whole tensors are assigned
-#   to ranks.
+# - In *ZeRO-1* a rank can also keep slightly more than its share, because whole tensors are
+#   assigned to ranks.
 #
-# FSDP's 1.5 times as many bytes are the three transfers of section 3 instead of two. How much
-# longer a step takes depends on your links.
+# *FSDP* sends 1.5 times as many numbers as *DDP*, because its two allgathers and one reduce-scatter
+# replace one allreduce, which counts as two. How much longer a step takes depends on your links.
 #
 # ## 5. Save and load
 # A network whose shards are on many ranks is saved by all of them, and each rank writes its own
-# shards. Loading reassembles them, for any number of ranks.
+# shards. Loading reassembles the shards, for any number of ranks.
 # [`torch.distributed.checkpoint`](@pytorch_dcp) does both:
 #
 #     checkpoint.save({"net": net.state_dict()}, checkpoint_id=folder)   # on all ranks
@@ -454,25 +491,26 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 
 # %% [markdown]
 # **Explain.** Each rank wrote about half of the bytes, and a single process read all of them into a
-# network of zeros, so the number of ranks does not have to be the same for saving and loading. To
-# resume a training run exactly you need more: the optimizer state, the position in the data, and
+# network of zeros, so the number of ranks does not have to be the same for saving and loading.
+#
+# To resume a training run exactly you also need the optimizer state, the position in the data, and
 # the state of the random number generators.
 #
 # When would you use which method?
 # <details><summary>Answer</summary>
 #
-# - Everything fits on one device: DDP (or Horovod), which is the simplest, and none of these
-#   methods sends less.
-# - Only Adam's averages are too large: ZeRO-1.
-# - The model does not fit: FSDP, or a partition between its layers (labs 62 and 63). Both compute
-#   with whole layers, which FSDP gathers for a moment.
-# - A single *layer* does not fit: partition the layer itself (lab 64).
+# | situation | method |
+# |---|---|
+# | everything fits on one device | DDP (or Horovod), which is the simplest, and none of these methods sends less |
+# | only Adam's averages are too large | ZeRO-1 |
+# | the model does not fit | FSDP, or a partition between its layers (labs 62 and 63) |
+# | a single *layer* does not fit | a partition of the layer itself (lab 64), because the other methods compute with whole layers, which FSDP gathers for a moment |
 # </details>
 #
 # ### What you take away
 # - DDP is an allreduce for each bucket, launched by hooks, and completed at the end of the backward
 #   pass.
-# - `no_sync` lets you communicate once instead of once for each part (section 2).
+# - `no_sync` lets you communicate once instead of once for each part of a batch (section 2).
 # - ZeRO shards Adam's averages, gradients and parameters. In stage 3, the 16 bytes per parameter
 #   become 16 / p, at the cost of 1.5 times the traffic.
 #
@@ -480,12 +518,16 @@ print(f"Loaded in one process: every weight as it was saved: {same}")
 # This part takes about two minutes on GPUs, which is not counted above. On a CPU the next cell
 # prints one sentence.
 #
-# The network above has so few parameters that most of its step is spent waiting. Here the same
-# methods (your `start` and `finish`, PyTorch's DDP, FSDP, and no communication as a control) train
-# the two workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124 million
-# parameters on texts of 1,024 tokens. (The parameter `workload` chooses among them.) There is one
-# rank for each GPU, each has its own batch, and a bucket has 25 MiB, which is DDP's own default.
-# Lab 10 explains MFU (model FLOPs utilization), the share of the device's peak that a step reaches.
+# The network above is too small to fill a GPU. Here we train the two workloads of lab 10, among
+# which the parameter `workload` chooses:
+#
+# - ResNet-50 on images of 224 × 224 pixels,
+# - GPT-2 with 124 million parameters on texts of 1,024 tokens.
+#
+# The methods are your `start` and `finish`, PyTorch's DDP, FSDP, and, as a control, no
+# communication. Each GPU has one rank with its own batch, and a bucket has 25 MiB, which is DDP's
+# default. MFU (model FLOPs utilization) is the share of the device's peak that a step reaches
+# (lab 10).
 
 # %%
 for name in workloads.chosen(workload):
@@ -506,18 +548,22 @@ for name in workloads.chosen(workload):
 
 # %% [markdown]
 # **Explain.** The share of communication is the additional time of each method, compared with no
-# communication, relative to its own step. With several GPUs and NVLink most of DDP's communication
-# should be hidden behind the backward pass, and yours should come close to it. FSDP sends 1.5 times
-# as much as DDP, and here it saves memory that these two networks do not need. With a single GPU
-# nothing is sent, and the differences are the overheads of the methods.
+# communication, relative to the method's own step.
+#
+# With several GPUs and NVLink most of DDP's communication should be hidden behind the backward
+# pass, and your DDP should come close to it. FSDP sends 1.5 times as much as DDP, and here it saves
+# memory that these two networks do not need. With a single GPU nothing is sent, and the differences
+# are the overheads of the methods.
 #
 # ## Going further (optional): ranks without a launcher
 # This part takes one minute, which is not counted above. Without a launcher, a program can start
 # its own ranks on one machine. `torch.multiprocessing.spawn(work, args=(data,), nprocs=4)` starts
-# four new Python processes, and process *i* calls `work(i, data)`. It sets none of the variables of
-# section 1, so `work` has to give its rank and the meeting point to `init_process_group` itself.
-# The processes share no variables, except for tensors that are passed as arguments or through a
-# queue. These are moved to shared memory ([PyTorch's documentation](@pytorch_multiprocessing)).
+# four new Python processes, and process *i* calls `work(i, data)`. `spawn` sets none of the
+# environment variables of section 1, so `work` has to give its rank and the meeting point to
+# `init_process_group` itself.
+#
+# The processes share no Python variables. However, tensors that are passed as arguments or through
+# a queue are moved to shared memory ([PyTorch's documentation](@pytorch_multiprocessing)).
 #
 # ### Further reading
 # - [@li2020] The paper about DDP, with buckets, hooks and measurements.

@@ -21,7 +21,7 @@
 #
 # ![A data-parallel step on four ranks: each computes gradients of its own images, an allreduce averages them, and all apply the same update](40_step.svg)
 #
-# *One step of data-parallel training. Only the allreduce in the middle needs the network.*
+# *One step of data-parallel training. The ranks communicate only in the allreduce in the middle.*
 #
 # Needs: horovod, torch · Ranks: 4 · Minutes: 70 · Level: beginner · Before: 10, 30
 
@@ -67,6 +67,9 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # We start with the network, the data and the training loop of lab 10. The function `make_step`
 # takes one training step, and `train_alone` calls it for every batch of every epoch. A batch is an
 # array of row numbers, `rows`.
+#
+# To be comparable with the ranks later, this process takes the images of all ranks in each step,
+# with the learning rate `rate_per_rank * ranks`, which exercise 40.3 explains.
 
 # %%
 samples = data.load(dataset)
@@ -212,21 +215,24 @@ check("40.1", begin, my_rows)
 # %% [markdown]
 # ### Exercise 40.2 · Begin equal
 # Each rank creates its own network with its own random weights. In addition, rank 0 alone may have
-# read a checkpoint, which is a file from an earlier training run, so only its optimizer has the
-# learning rate and the momentum of that run. Before the first step, all ranks must have the same
-# state as rank 0. Horovod has two calls for this, and **all ranks** make both of them:
+# read a checkpoint, which is a file from an earlier training run. Then only rank 0's optimizer has
+# the learning rate and the momentum of that run. (*Momentum* is an average of earlier gradients
+# that some optimizers keep for each weight.)
 #
-# - `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the state of the optimizer
-#   with that of rank 0.
-# - `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with those of rank 0.
-#   `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
-#   the running mean of a batch-normalization layer.
+# Before the first step, all ranks must have the same state as rank 0. Horovod has two calls for
+# this, and **all ranks** make both of them, in this order:
 #
-# **First the optimizer, then the tensors.** *Momentum* is an average of earlier gradients that some
-# optimizers keep for each weight, and *weight decay* makes each weight a little smaller in every
-# step. To create a momentum that it can overwrite, Horovod takes one step with zero gradients. With
-# weight decay this step changes the weights, so the weights must be sent last. (Plain SGD has no
-# state, so for plain SGD the first call sends nothing, not even the learning rate.)
+# 1. `hvd.broadcast_optimizer_state(optimizer, root_rank=0)` overwrites the state of the optimizer
+#    with that of rank 0.
+# 2. `hvd.broadcast_parameters(tensors, root_rank=0)` overwrites named tensors with those of rank 0.
+#    `net.state_dict()` names all of them: the weights, and other values that a layer keeps, such as
+#    the running mean of a batch-normalization layer.
+#
+# The tensors come last because the first call can change the weights. To create a momentum that it
+# can overwrite, Horovod takes one step with zero gradients. With *weight decay*, which makes each
+# weight a little smaller in every step, this step changes the weights.
+#
+# Plain SGD has no state, so for plain SGD the first call sends nothing, not even the learning rate.
 #
 # 2 lines. *(beginner)*
 #
@@ -273,7 +279,9 @@ check("40.2", begin_equal)
 # 3 and 4. Then the learning rate is 0.2 and the mean is 2.5, so on each rank the weight falls by
 # 0.5.
 #
-# Use plain SGD without momentum, for all parameters of `net`. 2 lines. *(beginner)*
+# Write `make_optimizer(net)`, which creates plain SGD without momentum for all parameters of `net`,
+# with the learning rate for p ranks, and returns it as an optimizer for all ranks. 2 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: which learning rate?</summary>
 #
@@ -303,8 +311,8 @@ check("40.3", make_optimizer)
 # ### Exercise 40.4 · Report and save once
 # **`mean_over_ranks(values)`** averages a list over the ranks, because a rank knows only the loss
 # of its own images. `hvd.allreduce(tensor)` returns the mean of a tensor over the ranks, and all
-# ranks have to call it. Because each call sends messages, we average the losses of a whole run in a
-# single call. It needs a tensor, which you make from a list:
+# ranks have to call it. Each call sends messages, so we average the losses of a whole run in a
+# single call. You make a tensor from a list:
 #
 #     torch.tensor([0.5, 0.25])             # its .tolist() is a list again
 #
@@ -312,9 +320,10 @@ check("40.3", make_optimizer)
 #
 # **`save(net, optimizer, path)`** writes a file, and overwrites the file of an earlier call. If
 # several ranks write the same file at the same time, they can corrupt it. All ranks have the same
-# network, so it is enough that one of *all* ranks writes the file: rank 0. Use
-# `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
-# `state_dict()`, and under `"optimizer"` the optimizer's.
+# network, so one of *all* ranks, rank 0, writes the file.
+#
+# Use `torch.save(what, path)`, and save a dictionary with two entries: under `"net"` the network's
+# `state_dict()`, and under `"optimizer"` the optimizer's `state_dict()`.
 #
 # 1 line and 2 lines. *(beginner)*
 #
@@ -354,20 +363,19 @@ check("40.4", mean_over_ranks, save)
 
 # %% [markdown]
 # ### Exercise 40.5 · Put together
-# Now turn `train_alone`, from the beginning of this lab, into `train` for all ranks. The function
-# `make_step` does not change. Around it:
+# Now turn `train_alone`, from the beginning of this lab, into `train` for all ranks. The
+# function `train` is called after `begin`, and its `net` is already on the right device. The
+# function `make_step` does not change, but the code around it does:
 #
 # 1. The optimizer is the one for all ranks. After it has been created, all ranks begin equal.
 # 2. The global batch has `images_per_rank` images *for each rank*.
 # 3. In its step, a rank uses only its own rows of each global batch.
 # 4. After the last step, save to `path`. All ranks return the losses, averaged over the ranks.
 #
-# Use the three **arguments** `optimize`, `start` and `part`, whose defaults are `make_optimizer`,
-# `begin_equal` and `my_rows`. In this way we can later leave out a piece by passing another
-# function.
+# Call the **arguments** `optimize`, `start` and `part`, whose defaults are `make_optimizer`,
+# `begin_equal` and `my_rows`, so that we can later leave out a piece by passing another function.
 #
-# `train` is called after `begin`, and its `net` is already on the right device. 8 lines.
-# *(intermediate)*
+# 8 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which lines change?</summary>
 #
@@ -475,12 +483,14 @@ predict(
 # the optional part at the end. This takes about 15 s. In the code you need to read only the loop
 # over `WAYS`. The table has a row for each run and three columns:
 #
-# - *last loss*: the mean loss of the last step.
-# - *off one process*: the largest relative difference of a step's loss from the loss of one process
-#   in that step. A difference of about 1e-06 is rounding error, so the losses are equal, while
-#   1e-01 means 10 %.
-# - *different networks*: how many different sums the ranks' weights have, rounded to 3 digits.
-#   Different sums prove that networks differ, while equal sums are strong evidence, but no proof.
+# | column | meaning | how to read it |
+# |---|---|---|
+# | *last loss* | the mean loss of the last step | |
+# | *off one process* | the largest relative difference of a step's loss from the loss of one process in that step | about 1e-06 is rounding error, so the losses are equal; 1e-01 means 10 % |
+# | *different networks* | how many different sums the ranks' weights have, rounded to 3 digits | different sums prove that networks differ; equal sums are strong evidence, but no proof |
+#
+# The line below the table compares *rate_of_one_rank* with one process that also trains with the
+# learning rate of one rank.
 
 
 # %%
@@ -554,29 +564,39 @@ plots.loss(
 # **Explain.** Look at the table first, and then at the plot. None of the six runs printed an error,
 # and each loss fell.
 #
-# - *complete*: there is one network, and in every step the loss equals that of one process, except
-#   for the last bits. This agreement shows that
-#   nothing is missing.
-# - *start_as_you_are*: there are as many networks as ranks. Equal gradients keep equal networks
-#   equal, but they do not make different networks equal. The loss falls slowly, because with p
-#   ranks only 1/p of each update comes from the gradient of the rank's own network. This is
-#   the likely reason why the curve is close to that of *rate_of_one_rank*.
-# - *first_rows*: there is one network, and its loss looks right. (The last loss can even be the
-#   lowest of all, because a loss of 32 images varies more from step to step than one of 128.) But
-#   all ranks compute the same gradients, so four ranks do the work of one and leave three quarters
-#   of each global batch unused.
-# - *own_gradients*: there are as many networks as ranks, each trained on its own images. Their mean
-#   loss falls nevertheless.
-# - *rate_of_one_rank*: there is one network, trained on the right images. This run is not wrong,
-#   and the line below the table shows that it agrees with one process at that rate. But each update
-#   is smaller, so after the same number of epochs its loss is higher.
-# - *sum_at_rate_of_one*: there is one network, with the losses of *complete*. With p ranks the sum
-#   is p times the mean, and the learning rate is divided by p, so each update is the same.
+# Three runs end with one network, and each agrees with a single process:
+#
+# - *complete*: in every step the loss equals that of one process, except for the last bits. This
+#   agreement shows that all pieces are in place.
+# - *rate_of_one_rank*: this run is not wrong, and the line below the table shows that it agrees
+#   with one process at that learning rate. But each update is smaller, so after the same number of
+#   epochs its loss is higher.
+# - *sum_at_rate_of_one*: the losses are those of *complete*. With p ranks the sum is p times the
+#   mean, and the learning rate is divided by p, so each update is the same.
+#
+# In two runs there are as many networks as ranks:
+#
+# - *start_as_you_are*: equal gradients keep equal networks equal, but they do not make different
+#   networks equal.
+# - *own_gradients*: each network is trained on its own images. Their mean loss falls nevertheless.
+#
+# In *first_rows* there is one network, and its loss looks right. But all ranks compute the same
+# gradients, so four ranks do the work of one and leave three quarters of each global batch unused.
 #
 # In the plot, the curves of *one process*, *complete* and *sum_at_rate_of_one* coincide. Those of
 # *first_rows* and *own_gradients* come so close to them that they alone do not show a mistake.
 #
-# A falling loss therefore proves nothing. Which two numbers would you check in your own script?
+# The loss of *start_as_you_are* falls slowly, because with p ranks only 1/p of each update comes
+# from the gradient of the rank's own network. This is the likely reason why its curve is close to
+# that of *rate_of_one_rank*.
+#
+# <details><summary>Why can the last loss of <i>first_rows</i> be the lowest of all?</summary>
+#
+# A loss of 32 images varies more from step to step than a loss of 128.
+# </details>
+#
+# A falling loss therefore does not prove that a script is right. Which two numbers would you check
+# in your own script?
 # <details><summary>Answer</summary>
 #
 # The first is the number of different networks, for instance from the ranks' sums of weights. It
@@ -594,9 +614,9 @@ plots.loss(
 #   lab 50 measures how the training scales.
 #
 # ## Going further (optional)
-# These three parts take about 1, 3 and 5 minutes, which are not included in the minutes above.
+# The minutes of these three parts are not included in the minutes above.
 #
-# ### What your own script needs in addition
+# ### What your own script needs in addition (1 minute)
 # - **PyTorch's data loader**: `torch.utils.data.distributed.DistributedSampler(dataset,
 #   num_replicas=hvd.size(), rank=hvd.rank())` picks a rank's images. Call its `set_epoch(epoch)` in
 #   each epoch, because otherwise the order never changes.
@@ -604,11 +624,16 @@ plots.loss(
 #   inside `step`. Call `optimizer.synchronize()` first, then clip, then
 #   `with optimizer.skip_synchronize(): optimizer.step()`.
 # - **Another library**: Horovod's last release is from 2023. `torch.distributed` offers the same
-#   operations: `init_process_group`, `LOCAL_RANK`, `DistributedDataParallel(net)` for the broadcast
-#   of the network and the mean of the gradients, and `all_reduce`, which adds. None of them sends
-#   the state of the optimizer.
+#   operations, except that it does not send the state of the optimizer:
 #
-# ### The time of a step
+# | operation | in `torch.distributed` |
+# |---|---|
+# | connect the ranks | `init_process_group` |
+# | the number of this rank on its node | `LOCAL_RANK` |
+# | broadcast of the network, mean of the gradients | `DistributedDataParallel(net)` |
+# | allreduce | `all_reduce`, which adds |
+#
+# ### The time of a step (3 minutes)
 # How long does a step of all ranks take, compared with one process that computes all of the images
 # itself?
 
@@ -628,24 +653,33 @@ else:
 # %% [markdown]
 # **Explain.** On a machine without other work, you should see that the ranks take several times
 # longer. In our reference run on two cores, the step took 0.4 ms in one process and 3.1 ms on four
-# ranks. This network computes for less than a millisecond, while Horovod's background thread wakes
-# up only once per millisecond (its *cycle time*) to look for gradients that are ready. Then the
-# messages follow, and with fewer cores than ranks, the ranks also have to take turns.
+# ranks. Three effects add time to the step of this small network, and these two numbers do not show
+# which of them costs most:
 #
-# These two numbers do not show which of the effects costs most. More ranks only pay off for a
-# network that computes for longer, as in labs 41, 46 and 50.
+# - Horovod's background thread wakes up only once per millisecond (its *cycle time*) to look for
+#   gradients that are ready, while the network computes for less than a millisecond.
+# - Then the messages follow.
+# - With fewer cores than ranks, the ranks also have to take turns.
 #
-# ### On GPUs: your script with a real workload
+# More ranks only pay off for a network that computes for longer, as in labs 41, 46 and 50.
+#
+# ### On GPUs: your script with a real workload (5 minutes)
 # This part takes about a minute on GPUs. On a CPU the cell after next prints one sentence.
 #
 # Your functions `begin`, `begin_equal` and `make_optimizer` work for any network, so here they
-# train the two workloads of lab 10: ResNet-50 on images of 224 × 224 pixels, and GPT-2 with 124
-# million parameters on texts of 1,024 tokens. (The parameter `workload` chooses among them.) There
-# is one rank for each GPU, and each has its own batch (weak scaling). As a control, a copy of the
-# network takes the same step with a plain optimizer, so the difference between the two is the cost
-# of communication. Lab 10 explains MFU (model FLOPs utilization), which is the share of the
-# device's peak performance that a step reaches.
+# train the two workloads of lab 10. (The parameter `workload` chooses among them.)
 #
+# | workload | a batch consists of |
+# |---|---|
+# | ResNet-50 | images of 224 × 224 pixels |
+# | GPT-2 with 124 million parameters | texts of 1,024 tokens |
+#
+# There is one rank for each GPU, and each has its own batch (weak scaling). As a control, printed
+# as *no exchange*, a copy of the network takes the same step with a plain optimizer, so the
+# difference between the two is the cost of communication.
+#
+# Each printed result includes the MFU (model FLOPs utilization), which is the share of the device's
+# peak performance that a step reaches. Lab 10 explains it.
 
 
 # %%

@@ -75,29 +75,35 @@ patience = 90  # seconds after which a check calls the ranks stuck
 # notebook.*
 #
 # ## Six changes, in two styles
-# In [lab 40](40_horovod_pytorch.ipynb) a script for many ranks needed six changes. This lab makes the same six in both styles:
+# In [lab 40](40_horovod_pytorch.ipynb) a script for many ranks needed six changes. This lab makes the same six in both styles.
+# A **callback** is an object whose methods `fit` calls before and after each step and [epoch](../labs/GLOSSARY.md#epoch).
 #
 # | change | in a loop with `GradientTape` | in Keras' `fit` |
 # |---|---|---|
 # | a device for each rank | `begin` (exercise 41.1) | the same |
 # | images for each rank | `my_part` (41.1) | the same |
 # | an equal start | `begin_equal` (41.2) | a callback (41.4), which comes late, or `begin_equal` |
-# | averaged gradients | a tape around the tape (41.3) | an optimizer around the optimizer (41.4) |
+# | averaged gradients | Horovod's tape around TensorFlow's (41.3) | Horovod's optimizer around yours (41.4) |
 # | a learning rate for the global batch | multiplied by the number of ranks (41.3) | the same (41.4) |
 # | one report, one file | an allreduce of the losses; rank 0 saves | a second callback; rank 0 saves |
 #
 # ## The training step for one process
 # The next cell defines the training step of [lab 11](11_same_net_in_tensorflow.ipynb): `make_step(net, optimizer)` returns a function
 # that takes one step. A `tf.GradientTape` records the computation, so that it can return the
-# gradients. The third argument, `wrap`, is new: `make_step` asks `wrap(tape)` for the gradients,
-# which by default is the tape itself. In exercise 41.3 Horovod's tape takes this place.
+# gradients.
+#
+# The third argument, `wrap`, is new. `make_step` asks `wrap(tape)` for the gradients. By default
+# `wrap` returns the tape itself, and in exercise 41.3 it returns Horovod's tape.
 #
 # The notebook only defines functions. `launch.run` runs them on *ranks*, which are separate
 # processes with their own TensorFlow, and returns their results ordered by rank.
 #
+# <details><summary>Does Horovod work with Keras 3?</summary>
+#
 # Horovod's last release (0.28.1, from 2023) supports Keras 2. This kit builds it with changes that
 # make everything in this lab work with Keras 3 ([here is the list](../env/HOROVOD.md)). Test other
 # functions before you rely on them.
+# </details>
 
 # %%
 samples = data.load(dataset)
@@ -194,12 +200,11 @@ check("41.1", begin, my_part)
 # %% [markdown]
 # ### Exercise 41.2 · Start equal
 # `hvd.broadcast_variables(variables, root_rank=0)` overwrites variables with those of rank 0. All
-# ranks call it with the same number of variables, and every rank waits for all others. Broadcast
-# `net.variables`, and then `optimizer.variables`, because rank 0 may have read momentum from a
-# file.
+# ranks call it with the same number of variables, and every rank waits for all others.
 #
-# This is where the trap is. SGD with momentum keeps one variable for each array of weights, here 6,
-# but Keras creates them only in the first step:
+# The trap is that the ranks can have different numbers of variables. SGD with momentum keeps one
+# variable for each of the network's 6 arrays of weights, but Keras creates these variables only in
+# the first step:
 #
 # | optimizer with momentum | its variables |
 # |---|---|
@@ -211,8 +216,10 @@ check("41.1", begin, my_part)
 # not change an optimizer that already has them.
 #
 # Plain SGD, which we train with below, has no momentum, so it has 2 variables before and after.
-# Your function should serve every optimizer, whether rank 0 has read a file or not. 3 lines.
-# *(beginner)*
+#
+# Write `begin_equal(net, optimizer)`, which broadcasts `net.variables` and then
+# `optimizer.variables`. It should serve every optimizer, whether rank 0 has read a file or not.
+# 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: in which order?</summary>
 #
@@ -298,15 +305,17 @@ check("41.3", by_tape)
 
 # %% [markdown]
 # ### Exercise 41.4 · The same in fit
-# Keras' `fit` hides the training loop, so the changes go into its arguments.
+# Keras' `fit` hides the training loop, so the changes go into its arguments. Three calls of
+# `hvd_keras` make them:
 #
-# - `hvd_keras.DistributedOptimizer(optimizer)` is an optimizer around yours, which applies mean
-#   gradients. It takes the place of the tape of 41.3: with both, each gradient would be averaged
-#   twice.
-# - **Callbacks** are objects whose methods `fit` calls before and after each step and [epoch](../labs/GLOSSARY.md#epoch). Two
-#   callbacks of Horovod do the rest. `hvd_keras.callbacks.BroadcastGlobalVariablesCallback(0)`
-#   gives all ranks the variables of rank 0, those of the network and of the optimizer.
-#   `hvd_keras.callbacks.MetricAverageCallback()` averages the [loss](../labs/GLOSSARY.md#loss) of each epoch over the ranks.
+# | in `hvd_keras` | what it does |
+# |---|---|
+# | `DistributedOptimizer(optimizer)` | is an optimizer around yours, which applies mean gradients |
+# | `callbacks.BroadcastGlobalVariablesCallback(0)` | gives all ranks the variables of rank 0, of the network and of the optimizer |
+# | `callbacks.MetricAverageCallback()` | averages the loss of each epoch over the ranks |
+#
+# The optimizer takes the place of the tape of 41.3. If you used both, each gradient would be
+# averaged twice.
 #
 # For one process, the call of `fit` would be
 #
@@ -350,7 +359,7 @@ check("41.4", fit)
 # %% [markdown]
 # ## Put together
 # Do both styles compute what one process computes? We train networks of the same shape four times
-# on the same images. Networks are *different* if their weights are:
+# on the same images. We call two networks *different* if their weights differ.
 #
 # | run | ranks begin with | made equal by |
 # |---|---|---|
@@ -367,9 +376,11 @@ check("41.4", fit)
 #     if hvd.rank() == 0:
 #         net.save(path)                        # net, optimizer and loss, in one file
 #
-# You compiled the network with a `DistributedOptimizer`, which wraps your SGD. The file contains
-# only your SGD, without the wrapper, so that a machine without Horovod can read it. Two functions
-# read the file and return a network that can be trained:
+# This network was compiled with a `DistributedOptimizer` around your SGD. The file contains only
+# your SGD, without the wrapper, so that a machine without Horovod can read it.
+#
+# All ranks read the file, so they all begin with the same network. They train one more epoch, each
+# on its own images. Two functions can read the file and return a network that can be trained:
 #
 # | function | the optimizer that it returns |
 # |---|---|
@@ -377,15 +388,11 @@ check("41.4", fit)
 # | `keras.models.load_model(path)` | the SGD as it is in the file |
 #
 # ### Predict
-# There are 4 ranks, or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started.
+# There are 4 ranks, or as many as a [launcher](../labs/GLOSSARY.md#launcher) has started. How many different networks are there
 #
-# - (a) How many different networks are there at the end of the fourth run?
-#
-# Then all ranks read the file, so they all begin with the same network, and train one more epoch,
-# each on its own images.
-#
-# - (b) How many different networks are there afterwards, if all use Horovod's `load_model`?
-# - (c) And how many, if all use that of Keras?
+# - (a) at the end of the fourth run?
+# - (b) after the additional epoch, if all ranks read the file with Horovod's `load_model`?
+# - (c) after the additional epoch, if all ranks use Keras' `load_model`?
 
 # %%
 predict("41.4", nets_at_the_end=..., read_by_horovod=..., read_by_keras=...)
@@ -489,7 +496,8 @@ predict.compare("41.4", **counts)
 # %% [markdown]
 # **Explain.** The first printed line gives the largest relative difference over all steps. You
 # should see values between 10⁻⁷ and 10⁻⁶, because many ranks compute what one process computes, up
-# to the last bits of float32.
+# to the last bits of float32. The second line should count one step, the first, because in the
+# fourth run the callback makes the networks equal after that step.
 #
 # (a) There is one network at the end. In the first step of the fourth run, each rank computed the
 # gradients of its own network, and the mean of these gradients does not belong to any network. Then
@@ -499,7 +507,7 @@ predict.compare("41.4", **counts)
 # there is one network. With Keras' function each rank applies the gradients of its own images, so
 # there are as many networks as ranks.
 #
-# The next cell draws the loss of the first 12 steps.
+# The next cell draws the [loss](../labs/GLOSSARY.md#loss) of the first 12 steps.
 
 # %%
 # Draws the first steps, and records the run.
@@ -515,19 +523,21 @@ plots.loss(
 
 # %% [markdown]
 # You should see three curves on top of each other. The fourth begins near them, because the mean
-# loss of several random networks is about that of one, and is then above them. The ranks of the
-# third run also began with different networks, but called `begin_equal` before `fit`. Therefore
-# call it when you train with `fit`, with the optimizer that you compile, so that its momentum is
-# sent, too.
+# loss of several random networks is about that of one, and is then above them.
+#
+# The ranks of the third run also began with different networks, but called `begin_equal` before
+# `fit`. Therefore do the same in your own script, and pass `begin_equal` the optimizer that you
+# compile, so that the optimizer's momentum is sent, too.
 #
 # Does one wrong step matter?
 # <details><summary>Answer</summary>
 #
 # Here it costs about one step, because the fourth curve has about the loss that the others had one
-# step earlier. But suppose that rank 0 has read a
-# network that took days to train, while the other ranks have random ones. The first step then
-# follows the gradients of the random networks. There is no error message, and the loss falls
-# nevertheless.
+# step earlier.
+#
+# But suppose that rank 0 has read a network that took days to train, while the other ranks have
+# random ones. The first step then follows the gradients of the random networks. There is no error
+# message, and the loss falls nevertheless.
 # </details>
 
 # %% [markdown]
@@ -537,10 +547,12 @@ plots.loss(
 # Its images are *synthetic*, which means random numbers generated once, so that no disk is
 # involved.
 #
-# In a step each rank computes for its images, and then all ranks average the gradients of 25.6
-# million weights, 4 bytes each. The gradients have the same number of bytes whatever the size of
-# the images. Our images are 224 pixels on a side on a GPU and 64 on a CPU, so on a CPU an image
-# takes only (64 / 224)², about 1/12, of the computation.
+# In a step each rank computes the gradients of its images, and then all ranks average these
+# gradients. There is one gradient of 4 bytes for each of 25.6 million weights, whatever the size of
+# the images.
+#
+# The computation depends on that size. Our images are 224 pixels on a side on a GPU and 64 on a
+# CPU, so on a CPU an image takes only (64 / 224)², about 1/12, of the computation.
 #
 # The [throughput](../labs/GLOSSARY.md#throughput) of the whole **job**, in images per second, is the number of images of all ranks
 # divided by the time of a step on the slowest rank.
@@ -560,7 +572,7 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # We measure three kinds of steps, which take turns on the same machine within the same minute. The
 # first two are the controls:
 #
-# | kind | which ranks compute | allreduce | loses speed, compared with the row above, to |
+# | kind | which ranks compute | allreduce | why it is slower than the row above |
 # |---|---|---|---|
 # | *alone* | rank 0, while the others sleep | none | |
 # | *side by side* | all ranks, each for itself | none | shared caches and memory, and the slowest rank |
@@ -570,8 +582,8 @@ predict("41.4", megabytes=..., times_one_rank=...)  # two numbers
 # *together*. For example, 0.5 s alone and 0.625 s together give a share of 0.8. Four ranks then
 # process 4 · 0.8 = 3.2 times as many images per second as one.
 #
-# The next cell defines what each rank runs: it builds the network and its synthetic images, and
-# times the three kinds. The cell after it runs this on all ranks and prints the times. It takes
+# The next cell defines a function that builds the network and its synthetic images and times the
+# three kinds. The cell after it runs this function on all ranks and prints the times. This takes
 # about a minute on two cores, mostly because TensorFlow converts the network and its gradients to a
 # graph before the first step.
 
@@ -639,13 +651,15 @@ lab41.draw_rates(times, network, images, workers, crowd)
 # **Explain.** (a) The 25.6 million weights of 4 bytes are 102 MB, in every step and on every rank.
 #
 # (b) On two cores you should see between 1.2 and 1.8 times the images per second, so a rank keeps
-# 60 to 90 % of its own speed. With another number of ranks, compare your value with that number,
-# which they would reach without any loss: it is the second bar.
+# 60 to 90 % of its own speed. With more than two ranks, compare your value with the number of
+# ranks, which is the value if no speed is lost (the second bar of the plot).
 #
-# The third and the fourth bar show where speed is lost. The loss from *alone* to *side by side* is
-# due to contention, because the ranks share the memory, and the two "cores" of many laptops are two
-# [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one core. The loss from *side by side* to *together* is due to communication,
-# because [MPI](../labs/GLOSSARY.md#MPI) adds up 102 MB on the same cores.
+# The third and the fourth bar show where speed is lost:
+#
+# - From *alone* to *side by side* the cause is contention, because the ranks share the memory, and
+#   the two "cores" of many laptops are two [hyper-threads](../labs/GLOSSARY.md#hyper-threads) of one core.
+# - From *side by side* to *together* the cause is communication, because [MPI](../labs/GLOSSARY.md#MPI) adds up 102 MB on the
+#   same cores.
 #
 # If you see a value below 1, or the words "do not quote", other programs use the cores, so run the
 # cell again.
@@ -670,11 +684,11 @@ lab41.draw_rates(times, network, images, workers, crowd)
 #
 # `make run LAB=41 NP=4` runs this file under `mpiexec`. [Lab 50](50_strong_and_weak_scaling.ipynb) measures how far it scales.
 #
-# ## Going further (optional): on several nodes
-# This part takes about 2 more minutes. `make scaling LAB=41 NODES=1,2,4` submits this lab once for
-# each number of nodes, and `make scaling LAB=41` shows the table when the jobs have ended. Without
-# a cluster, `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and
-# cannot be faster than one node.
+# ## Going further (optional): on several nodes (2 minutes)
+# `make scaling LAB=41 NODES=1,2,4` submits this lab once for each number of nodes, and
+# `make scaling LAB=41` shows the table when the jobs have ended. Without a cluster,
+# `make tabletop NODES=2` starts a small one, whose nodes share this machine's cores and cannot be
+# faster than one node.
 #
 # The next cell prints a row for each run of your most recent job, or of the kit's reference.
 # `images_per_second` is the rate of the whole job, and `efficiency` is the share of its own speed
@@ -697,22 +711,28 @@ table = frame[columns].convert_dtypes()  # whole numbers without ".0"
 print(table.sort_values(["nodes", "ranks"]).round(2).to_string(index=False))
 
 # %% [markdown]
-# ## Going further (optional): threads of a rank
-# This part takes about 2 more minutes. Two cores can also be used by two threads of one rank, and
-# [lab 13](13_cpu_threads_and_affinity.ipynb) measures when that is faster.
+# ## Going further (optional): threads of a rank (2 minutes)
+# Two cores can also be used by two threads of one rank, and [lab 13](13_cpu_threads_and_affinity.ipynb) measures when that is faster.
 #
 # TensorFlow has two pools of threads. **Intra-op** threads share the work of a single operation,
 # such as a large matrix product. **Inter-op** threads run operations that do not need each other's
-# results. `launch.run(threads=…)` sets both numbers for each rank. In your own script, call
-# `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with `inter`,
-# both before the first tensor. (The variables `TF_NUM_INTRAOP_THREADS` and `TF_NUM_INTEROP_THREADS`
-# set the same numbers.)
+# results.
 #
-# Which numbers are good? Intel's guide for TensorFlow on CPUs ("Maximize TensorFlow Performance on
-# CPU", 2019 to 2022) recommends for one process on a machine as many intra-op threads as a socket
-# has physical cores, and as many inter-op threads as there are sockets. Several ranks share the
-# cores, so each gets a part of them, and 1 or 2 inter-op threads. On Skylake nodes, several ranks
-# trained ResNet-152 up to 1.47 times as fast as one (Jain et al., IEEE Cluster 2019).
+# `launch.run(threads=…)` sets both numbers for each rank. In your own script, call
+# `tf.config.threading.set_intra_op_parallelism_threads(n)`, and the same function with `inter`,
+# both before the first tensor. (The environment variables `TF_NUM_INTRAOP_THREADS` and
+# `TF_NUM_INTEROP_THREADS` set the same numbers.)
+#
+# Which numbers are good? The first row is what Intel's guide for TensorFlow on CPUs recommends
+# ("Maximize TensorFlow Performance on CPU", 2019 to 2022):
+#
+# | on a machine | intra-op threads | inter-op threads |
+# |---|---|---|
+# | one process | as many as a socket has physical cores | as many as there are sockets |
+# | several ranks | a part of the cores for each rank | 1 or 2 |
+#
+# On Skylake nodes, several ranks trained ResNet-152 up to 1.47 times as fast as one (Jain et al.,
+# IEEE Cluster 2019).
 #
 # ### Further reading
 # - [Horovod with TensorFlow](https://horovod.readthedocs.io/en/stable/tensorflow.html). The official instructions for TensorFlow scripts.

@@ -677,10 +677,10 @@ lab41.draw_rates(times, network, images, workers, crowd)
 #
 # The third and the fourth bar show where speed is lost:
 #
-# - From *alone* to *side by side* the cause is contention, because the ranks share the memory, and
-#   the two "cores" of many laptops are two hyper-threads of one core.
-# - From *side by side* to *together* the cause is communication, because MPI adds up 102 MB on the
-#   same cores.
+# - From *alone* to *side by side* the main cause is contention, because the ranks share the memory,
+#   and the two "cores" of many laptops are two hyper-threads of one core.
+# - From *side by side* to *together* the cause is communication. Without GPUs, MPI adds up 102 MB on
+#   the same cores.
 #
 # If you see a value below 1, or the words "do not quote", other programs use the cores, so run the
 # cell again.

@@ -9,10 +9,11 @@
 # **collectives**, which are operations in which all ranks of a group take part. Nearly all
 # communication in data-parallel training consists of five of them.
 #
-# In this lab we build these five collectives from messages, so that we can count what they cost. We
-# then compare two ways to build the most important one, the allreduce: a tree, which needs few
-# steps, and chunks, which send few bytes. At the end we use MPI's own allreduce to average a
-# gradient, and measure all three on this machine.
+# In this lab we build these five collectives from messages, so that we can count what they cost.
+# For the most important one, the allreduce, we compare two algorithms. The first sends whole
+# vectors along a tree of ranks, and the second sends parts of the vectors, called chunks. At the
+# end we use MPI's own allreduce to average a gradient, and measure it and our two algorithms on
+# this machine.
 #
 # **After this lab you can** (1) say what broadcast, reduce, allreduce, reduce-scatter and allgather
 # leave on each rank, (2) count their steps and bytes, and derive from them which algorithm is for
@@ -20,9 +21,9 @@
 #
 # ![Five small tables of four ranks before and after broadcast, reduce, allreduce, reduce-scatter and allgather](../notebooks/figures/21_collectives.svg)
 #
-# *The five collectives on four ranks. Each rank begins with four chunks, except in the allgather,
-# where it begins with one. A darker cell is a chunk of the sum, and an empty cell may contain
-# anything.*
+# *The five collectives on four ranks. Each rank begins with a vector of four chunks, except in the
+# allgather, where it begins with one chunk. A darker cell is a chunk of the sum, and an empty cell
+# may contain anything.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 60 · Level: beginner · Before: 20
 
@@ -46,9 +47,16 @@ moment = 1.0  # seconds at most for all ways together at one size of vector, in 
 
 # %% [markdown]
 # ## What each collective does
-# Every rank calls the collective, and each gets its part of the result. The *root* is the rank from
-# which a broadcast starts, or at which a reduce leaves the sum. In this table every rank's values
-# use their own decimal digit, so a sum shows which ranks have contributed to it:
+# Every rank calls the collective, and each gets its part of the result:
+#
+# - **Broadcast** copies the vector of one rank, the *root*, to all ranks.
+# - **Reduce** adds up the vectors of all ranks and leaves the sum on the root.
+# - **Allreduce** leaves this sum on all ranks.
+# - **Reduce-scatter** leaves one chunk of the sum on each rank.
+# - **Allgather** collects one chunk from each rank and leaves all chunks on all ranks.
+#
+# In this table every rank's values use their own decimal digit, so a sum shows which ranks have
+# contributed to it:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -63,10 +71,12 @@ moment = 1.0  # seconds at most for all ways together at one size of vector, in 
 # then needs an **allreduce** of the gradients in every step.
 #
 # ## Broadcast by doubling
-# In the simplest broadcast the root sends its vector to one rank after another. Let us count in
-# *steps*: in one step a rank sends at most one message and receives at most one. The simple
-# broadcast to 8 ranks then takes 7 steps. It is faster if all ranks that have the vector already
-# send it on, because their number then doubles in each step. The next cell draws this for 8 ranks.
+# In the simplest broadcast the root sends its vector to one rank after another. We count its time
+# in *steps*. In one step a rank sends at most one message and receives at most one, so the simple
+# broadcast to 8 ranks takes 7 steps.
+#
+# A broadcast is faster if all ranks that have the vector already send it on, because their number
+# then doubles in each step. The next cell draws this for 8 ranks.
 
 # %%
 def doublings(size):
@@ -99,14 +109,22 @@ predict("21.1", steps=..., messages=...)
 # Write the tree with blocking `Send` and `Recv`, for any number of ranks and any root. The cell
 # contains two variables:
 #
-# - `me` is this rank's number counted from the root, so the root has 0 and its right neighbor 1. To
-#   convert such a number into a rank, add the root: `(number + root) % comm.size`. With root 5 on 8
-#   ranks, for example, rank 7 has the number 2, and number 3 is rank (3 + 5) % 8 = 0.
-# - `reach` is the number of ranks that have the vector before a step; these are the ranks with
+# - `me` is this rank's number counted from the root.
+# - `reach` is the number of ranks that have the vector before a step. These are the ranks with
 #   `me < reach`.
 #
-# In each step, a rank that has the vector sends it to the rank that is `reach` further on, if there
-# is one. This rank receives it, and all other ranks do nothing. This takes 5 lines. *(beginner)*
+# With root 5 on 8 ranks, for example, `me` is:
+#
+# | rank | 5 | 6 | 7 | 0 | 1 | 2 | 3 | 4 |
+# |---|---|---|---|---|---|---|---|---|
+# | `me` | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
+#
+# `Send` and `Recv` need ranks. The number k belongs to rank `(k + root) % comm.size`, so the number
+# 3 belongs to rank (3 + 5) % 8 = 0 in this example.
+#
+# In each step, a rank with `me < reach` sends the vector to the rank with the number `me + reach`,
+# if there is one. That rank receives the vector, and all other ranks do nothing. This takes 5
+# lines. *(beginner)*
 #
 # <details><summary>Hint 1: who does what in a step?</summary>
 #
@@ -138,27 +156,28 @@ check("21.1", broadcast)
 # %% [markdown]
 # **Explain.** The number of ranks that have the vector doubles in each step. After 0, 1, 2, 3 and 4
 # steps, 1, 2, 4, 8 and 16 ranks have it, so 16 ranks need 4 steps. In general p ranks need ⌈log₂ p⌉
-# steps, which is the logarithm to base 2, rounded up: 5 to 8 ranks need 3.
+# steps, the logarithm to base 2 rounded up, so 5 to 8 ranks need 3.
 #
 # Every rank except the root receives one message, so there are p − 1 messages, 15 on 16 ranks, as
 # many as in the simple broadcast. The tree saves time, not messages.
 #
 # ### Exercise 21.2 · Reduce by the same tree, and allreduce
-# A reduce uses the same tree in the opposite direction: the last step comes first, vectors travel
-# toward the root, and a rank that receives a vector adds it to its own.
+# A reduce uses the same tree in the opposite direction. The last step comes first, each vector is
+# sent toward the root, and a rank that receives a vector adds it to its own:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
 # | before | 1 | 10 | 100 | 1000 |
-# | `reach` 2: 2 sends to 0, and 3 to 1 | 101 | 1010 | | |
-# | `reach` 1: 1 sends to 0 | 1111 | | | |
+# | `reach` = 2: rank 2 sends to rank 0, rank 3 to rank 1 | 101 | 1010 | | |
+# | `reach` = 1: rank 1 sends to rank 0 | 1111 | | | |
 #
 # Write `reduce`, in about 5 lines, and `allreduce_tree`, in 2 lines that call `reduce` and
 # `broadcast`. *(beginner)*
 #
-# - As in 21.1, a rank `me + reach` might not exist.
-# - Add *into* `vector`, with `vector += box`, because the sum must be in the root's own array. The
-#   statement `vector = vector + box` would make a new array, which the caller never sees.
+# - As in 21.1, a rank with the number `me + reach` might not exist.
+# - Receive into `box`, an array that the cell contains already. Then add *into* `vector`, with
+#   `vector += box`, because the sum must be in the root's own array. The statement
+#   `vector = vector + box` would make a new array, which the caller never sees.
 # - The vectors of the other ranks may contain anything afterwards.
 #
 # <details><summary>Hint 1: what changes?</summary>
@@ -196,15 +215,14 @@ check("21.2", reduce, allreduce_tree)
 # %% [markdown]
 # ## Chunks
 # The tree sends *whole* vectors, one step after another, while most ranks wait. Instead we can cut
-# the vector into p chunks and make rank r responsible for chunk r. First each rank adds up its own
-# chunk (reduce-scatter), and then the finished chunks are sent to all ranks (allgather). The two
-# together are an allreduce.
+# the vector into p chunks and make rank r responsible for chunk r. First each rank adds up the
+# chunk for which it is responsible (reduce-scatter), and then the finished chunks are sent to all
+# ranks (allgather). The two together are an allreduce.
 #
 # ### Exercise 21.3 · Reduce-scatter
-# In step 1, each rank sends to its right neighbor the chunk for which this neighbor is responsible.
-# In step 2 it does the same for the next rank but one, and so on. In general, in step i, rank r
-# sends chunk r + i to rank r + i (all modulo p). In each step every rank therefore sends one chunk
-# and receives one. This is what happens on four ranks, with the digits from above:
+# In step i, rank r sends chunk r + i to rank r + i, which is responsible for it (both modulo p, so
+# rank 0 follows the last rank). In each step every rank therefore sends one chunk and receives one.
+# This is what happens on four ranks, with the digits from above:
 #
 # | step | rank 0 sends | rank 1 sends | rank 2 sends | rank 3 sends | chunk 0 of rank 0 then contains |
 # |---|---|---|---|---|---|
@@ -213,11 +231,11 @@ check("21.2", reduce, allreduce_tree)
 # | 2 | chunk 2 to rank 2 | chunk 3 to rank 3 | chunk 0, its 100, to rank 0 | chunk 1 to rank 1 | 1101 |
 # | 3 | chunk 3 to rank 3 | chunk 0, its 10, to rank 0 | chunk 1 to rank 1 | chunk 2 to rank 2 | 1111 |
 #
-# The loop over i and the variable `to` are in the cell already. Write the body of the loop, in 3
-# lines. *(intermediate)*
+# The loop over i and the variable `to`, which is r + i, are in the cell already. Write the rest of
+# the loop's body, in 3 lines. *(intermediate)*
 #
-# - In step i, rank r receives from the rank that is i to its left, r − i (modulo p). Send and
-#   receive with one `comm.Sendrecv` ([lab 20](20_ranks_and_messages.ipynb)), and receive into `box`.
+# - In step i, rank r receives from rank r − i (modulo p). Send and receive with one `comm.Sendrecv`
+#   ([lab 20](20_ranks_and_messages.ipynb)), and receive into `box`.
 # - Add `box` to your own chunk, `chunks[comm.rank]`. The chunks are *views* of `vector`, so adding
 #   with `+=` changes `vector`, where the sum must be.
 # - If the length is not divisible by p, some chunks have one value more than others. Every rank
@@ -252,9 +270,9 @@ check("21.3", reduce_scatter)
 # %% [markdown]
 # ## Allgather
 # Each rank now has one finished chunk, and all ranks need all chunks. In the allgather below the
-# ranks form a ring. In the first step every rank sends its own chunk to the right. In each later
-# step it sends the chunk that arrived last from the left. With the chunks A, B, C, D of ranks 0 to
-# 3 this looks as follows:
+# ranks form a *ring*, in which each rank sends to the next rank, its right neighbor, and the last
+# rank sends to rank 0. In the first step every rank sends its own chunk, and in each later step the
+# chunk that arrived last. With the chunks A, B, C, D of ranks 0 to 3 this looks as follows:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -289,9 +307,11 @@ def allreduce_chunks(comm, vector):
 
 # %% [markdown]
 # ### Predict
-# How many vectors does the busiest rank send in an allreduce on 4 ranks with the tree, toward the
-# root and back? And how many does it send with chunks, if every rank sends 3 chunks in the
-# reduce-scatter and 3 in the allgather? A chunk is a quarter of a vector.
+# How many vectors does the busiest rank, the one that sends most, send in an allreduce on 4 ranks?
+#
+# - With the tree, the allreduce is a reduce and then a broadcast.
+# - With chunks, every rank sends 3 chunks in the reduce-scatter and 3 in the allgather. A chunk is
+#   a quarter of a vector.
 
 # %%
 predict("21.3", sent_by_tree=..., sent_by_chunks=...)
@@ -315,22 +335,24 @@ print(f"Steps on four ranks: tree {max(tree.steps)}, chunks {max(chunks.steps)}.
 # %% [markdown]
 # **Explain.** The busiest ranks of the tree, the root among them, send 2 vectors, and with chunks
 # each rank sends 1.5. This difference is small, but the difference in time is large, because the
-# steps follow one after another. Each of the tree's 4 steps sends a whole vector, so together they
-# take as long as 4 vectors. With chunks, each of the 6 steps sends a quarter, so together they take
-# as long as 1.5 vectors.
+# steps follow one after another:
+#
+# | | steps | a message of each step | all steps take as long as |
+# |---|---|---|---|
+# | tree | 4 | a whole vector | 4 vectors |
+# | chunks | 6 | a quarter | 1.5 vectors |
 #
 # ## Which one is faster, computed
-# Suppose that a message of n bytes takes α + nβ seconds, with a [latency](../labs/GLOSSARY.md#latency) α = 2 µs and a [bandwidth](../labs/GLOSSARY.md#bandwidth)
-# 1/β = 12 GB/s, as between machines with a fast network. On 4 ranks the two algorithms then take
+# Suppose that a message of n bytes takes α + nβ seconds. Here α is the *[latency](../labs/GLOSSARY.md#latency)*, the time of an
+# empty message, and β is the time of each byte, so 1/β is the *[bandwidth](../labs/GLOSSARY.md#bandwidth)*. As between machines with
+# a fast network, let α be 2 µs and 1/β 12 GB/s. On 4 ranks an allreduce of n bytes then takes
 #
-# | | steps | bytes in each | seconds |
-# |---|---|---|---|
-# | tree | 4 | n | 4 (α + n β) = 4 α + 4 n β |
-# | chunks | 6 | n / 4 | 6 (α + n/4 β) = 6 α + 1.5 n β |
+# - with the tree 4 (α + nβ) = 4 α + 4 nβ seconds,
+# - with chunks 6 (α + n/4 · β) = 6 α + 1.5 nβ seconds.
 #
 # ### Predict
-# On 4 ranks, chunks cost 2 α more than the tree and save 2.5 n β. From how many kB on are they
-# faster? Here α/β is 24 kB: the transfer of 24 kB takes as long as α.
+# On 4 ranks, chunks cost 2 α more than the tree and save 2.5 nβ. From how many kB on are they
+# faster? Here α/β is 24 kB, so the transfer of 24 kB takes as long as α.
 
 # %%
 predict("21.3", chunks_lead_from_kB=...)
@@ -376,20 +398,26 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 
 
 # %% [markdown]
-# **Explain.** For short vectors the number of steps matters: on 64 ranks the tree has 12 steps and
-# the chunks 126. For long vectors the bytes matter. With chunks, a rank sends 2 (p − 1)/p vectors,
-# which is never more than 2, while the tree's steps send 12 whole vectors one after another.
+# **Explain.** For short vectors the number of steps matters, and the tree has fewer. For long
+# vectors the bytes matter. With chunks, a rank sends 2 (p − 1)/p vectors, which is never more than
+# 2, while on 64 ranks the tree's steps send 12 whole vectors one after another.
 #
-# In between the curves cross. On 4 ranks this is where 2.5 nβ = 2 α, so n = 0.8 α/β = 19.2 kB. On 64
-# ranks chunks cost 114 α more and save (12 − 126/64) nβ = 10.03 nβ, so the curves cross only at
-# n = 11.4 α/β = 273 kB.
+# In between, the curves cross where the chunks' additional steps cost as much time as their fewer
+# bytes save:
+#
+# | | 4 ranks | 64 ranks |
+# |---|---|---|
+# | tree | 4 α + 4 nβ | 12 α + 12 nβ |
+# | chunks | 6 α + 1.5 nβ | 126 α + 126/64 nβ |
+# | equal where | 2 α = 2.5 nβ | 114 α = 10.03 nβ |
+# | so chunks are faster from | n = 0.8 α/β = 19.2 kB | n = 11.4 α/β = 273 kB |
 #
 # Which algorithm should sum the gradients of a network of 100 MB, and which a single number such as
 # a [loss](../labs/GLOSSARY.md#loss)?
 # <details><summary>Answer</summary>
 #
-# Chunks for the gradients, and the tree for the loss. Libraries choose by size, and [lab 24](24_trees_and_halving.ipynb) builds
-# such a choice.
+# Chunks for the gradients, and the tree for the loss. Libraries choose according to the size, and
+# [lab 24](24_trees_and_halving.ipynb) builds such a choice.
 # </details>
 #
 # ## MPI's own collectives
@@ -407,15 +435,15 @@ predict.right("21.3", chunks_lead_from_kB=chunks_lead[min(chunks_lead)])
 #     from mpi4py import MPI
 #     comm.Allreduce(MPI.IN_PLACE, vector)       # the sum overwrites vector
 #
-# The three that reduce *add*, unless you specify another operation. MPI relies on you for three
-# things:
+# Reduce, allreduce and reduce-scatter *add*, unless you specify another operation. MPI relies on
+# you for three things:
 #
 # - **All ranks** make the same call, with the same root.
 # - Length and dtype are the same on all ranks.
-# - Input and output are two different arrays, unless `MPI.IN_PLACE` replaces the first.
+# - Input and output are two different arrays, unless `MPI.IN_PLACE` replaces the input.
 #
-# If one rank leaves out a call, the others may wait for it without end. Or MPI combines their call
-# with the next collective of that rank, which leads to a wrong result or an error.
+# If one rank leaves out a call, the other ranks may wait for it without end. MPI may also combine
+# their call with the next collective of that rank, which leads to a wrong result or an error.
 #
 # ### Exercise 21.4 · Average with MPI's own
 # [Lab 30](30_average_gradients.ipynb) averages gradients in this way. Return the **mean** of all ranks' gradients, in a new array
@@ -495,23 +523,28 @@ for name, row in times.items():
     )
 
 # %% [markdown]
-# **Explain.** What you see depends on the number of ranks.
+# **Explain.** Your plot depends on the number of ranks. The rule α + nβ predicts:
 #
-# On **2 ranks**, the tree takes 2 steps with whole vectors, and the chunks take 2 steps with halves.
-# The times below are those of one measurement on two cores.
+# | ranks | tree | chunks | shortest vectors | longest vectors |
+# |---|---|---|---|---|
+# | 2 | 2 steps, whole vectors | 2 steps, halves | equal | chunks faster |
+# | 3 | 4 steps, whole vectors | 4 steps, thirds | equal | chunks faster |
+# | 4, as computed above | 4 steps, whole vectors | 6 steps, quarters | tree faster | chunks faster |
 #
-# - *Long vectors*: by the rule α + nβ, chunks need at best half of the tree's time. At 4 MiB they
-#   took 0.66 ms, and the tree 1.16 ms. While other programs use the cores, the two can be equal.
-# - *Short vectors*: the rule predicts equal times, but the chunks took 14 µs, and the tree 5 µs. The
-#   rule leaves out Python's overhead: with chunks, your function calls `np.array_split` twice, which
-#   takes 4 µs or more per call.
+# For example, this is one measurement of 2 ranks on two cores:
 #
-# **3 ranks** are a similar case, because both ways take 4 steps, with whole vectors or with thirds.
-# On **4 ranks**, the rule predicts that the tree is faster for the shortest vectors and the chunks
-# for the longest, as in the computed curves.
+# | | predicted | tree | chunks |
+# |---|---|---|---|
+# | short vectors | equal | 5 µs | 14 µs |
+# | 4 MiB | chunks need at best half of the time | 1.16 ms | 0.66 ms |
+#
+# For short vectors the prediction is wrong because the rule leaves out Python's overhead. With
+# chunks, your function calls `np.array_split` twice, which takes 4 µs or more per call. For long
+# vectors the two can be equal while other programs use the cores.
 #
 # **MPI's own** allreduce is faster for short vectors. Likely causes are that it is written in C,
-# while yours calls MPI from Python once for each message, and that its algorithm may be another one.
+# while yours calls MPI from Python once for each message, and that its algorithm may be another
+# one.
 #
 # Points that are listed as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)), most likely
 # because the cores are busy with other programs, so run the cell again. Here all messages go
@@ -521,7 +554,7 @@ for name, row in times.items():
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.
 #   Data-parallel training needs little else.
 # - A tree takes few steps, which is good for short vectors. Chunks send few bytes, which is good
-#   for long vectors. MPI and [NCCL](../labs/GLOSSARY.md#NCCL) choose by size ([lab 24](24_trees_and_halving.ipynb)).
+#   for long vectors. MPI and [NCCL](../labs/GLOSSARY.md#NCCL) choose according to the size ([lab 24](24_trees_and_halving.ipynb)).
 # - `Allreduce` adds, so you have to divide to get the mean. MPI requires the same call, root,
 #   length and dtype on every rank.
 #

@@ -6,8 +6,9 @@
 # as "1.5 µs" or "12 GB/s". Such a number means little unless we know how it was measured:
 #
 # - Half a round trip and a whole round trip differ by a factor of two.
-# - Between nodes, the rates of one short message at a time and of 64 in flight can differ by a
-#   factor of ten or more.
+# - Between nodes, short messages have one rate if each waits for the one before it, and another if
+#   64 are *in flight*, which means sent but not yet arrived. The two can differ by a factor of ten
+#   or more.
 # - The same allreduce has two different bandwidths, and both are in use.
 #
 # In this lab we write the benchmarks with which latency and bandwidth are usually measured, and run
@@ -54,8 +55,8 @@ call_rounds = ((200, 20), (20, 3))  # the same for allreduces
 # take 52 µs in one direction and −48 µs in the other.
 #
 # A **ping-pong** avoids this problem because it reads only one clock. Rank 0 sends a message, rank
-# 1 sends it back, and half of the round trip on the clock of rank 0 is the *latency*. In this
-# example the round trip takes 4 µs, and half of it is the right answer.
+# 1 sends it back, and half of this round trip on the clock of rank 0 is the *latency*. With the
+# message of 2 µs the round trip takes 4 µs, and half of it is the right answer.
 #
 # ### Predict
 # How many µs does an empty message take to get from one rank to another on this machine? The
@@ -66,20 +67,27 @@ predict("22.1", empty_message_us=1.5)
 
 # %% [markdown]
 # ### Exercise 22.1 · Latency, half a round trip
-# Write the ping-pong, in which rank 0 sends `ball` and rank 1 sends it back. The communicator
-# `comm` always has exactly two ranks. Time each round separately: read `start = clock()`, play the
-# round, and take half of `clock() - start`, which is in seconds. Both ranks can run these lines,
-# but only the numbers of rank 0 count.
+# Write the ping-pong. The communicator `comm` always has exactly two ranks.
 #
-# Play `skip + rounds` rounds. The first `skip` rounds are a warm-up that opens connections and
-# fills caches, so they do not count, and the `rounds` after them do. Return the **median** of the
-# halves, which a few interrupted rounds hardly change (lab 01), and the list of all halves in the
-# order of the rounds. For example, with `skip=1` and `rounds=3`, let the rounds take 90, 4, 60 and
-# 6 µs. The halves that count are 2, 30 and 3 µs, and their median is 3 µs.
+# - In a *round*, rank 0 sends `ball` and rank 1 sends it back. Play `skip + rounds` rounds.
+# - Time each round separately. Read `start = clock()`, play the round, and take half of
+#   `clock() - start`, which is in seconds. Both ranks can run these lines, but only the numbers of
+#   rank 0 count.
+# - The first `skip` rounds are a warm-up that opens connections and fills caches, so do not count
+#   them.
+# - Return the **median** of the other halves, which a few interrupted rounds hardly change (lab
+#   01), and the list of these halves in the order of the rounds.
+#
+# For example, with `skip=1` and `rounds=3` the median is 3 µs:
+#
+# | round | 1, a warm-up | 2 | 3 | 4 |
+# |---|---|---|---|---|
+# | round trip (µs) | 90 | 4 | 60 | 6 |
+# | half, in the list (µs) | | 2 | 30 | 3 |
 #
 # Take the time only from `clock()`. The check first runs your function on ranks of the *virtual
-# cluster*, the simulator of lab 21 (lab 23 describes it). Its clock follows a rule,
-# so the right answer is known exactly. This takes about 12 lines. *(beginner)*
+# cluster*, the simulator of lab 21 (lab 23 describes it). Its clock follows a rule, so the right
+# answer is known exactly. This takes about 12 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one round</summary>
 #
@@ -122,11 +130,12 @@ check("22.1", latency)
 # %% [markdown]
 # ### Measure: how long does a message take here?
 # The next cell runs your function for sizes from 0 bytes to 16 MiB, on two ranks of this machine,
-# and also between nodes if the job has several. It prints your median for each size and plots it
-# beside the mean of the same rounds. A third curve is the mean that
-# `python -m mpi4py.bench pingpong` measures on the same ranks. The left half of the plot shows
-# times, the right half bandwidths. The bars reach from the first to the third quartile of the
-# rounds. This takes about 15 s.
+# and also between nodes if the job has several. It prints your median for each size. This takes
+# about 15 s.
+#
+# The plot has three curves, which are your median, the mean of the same rounds, and the mean that
+# `python -m mpi4py.bench pingpong` measures on the same ranks. Its left half shows times, its right
+# half bandwidths. The bars reach from the first to the third quartile of the rounds.
 
 # %%
 sizes = [0, *(1 << power for power in range(longest.bit_length()))]
@@ -164,14 +173,24 @@ predict.compare("22.1", empty_message_us=typical[0])
 # ## Bandwidth
 # In a ping-pong only one message is in flight, so the sender is idle while it waits for the answer.
 # A training program often sends several messages at the same time, and a link can transfer them one
-# directly after the other.
+# directly after the other. The bandwidth test therefore sends a whole *window* of messages,
+# followed by one reply.
 #
 # For example, suppose that a message needs 2 µs to arrive, of which its bytes occupy the link for
-# only 0.1 µs. A ping-pong then transfers one message every 2 µs, and 64 messages in 128 µs. If the
-# sender does not wait, the 64 messages take only about 64 · 0.1 + 1.9 = 8.3 µs. A reply of 2 µs at
-# the end, which the test below needs, makes this 10.3 µs, so the rate is about 12 times as high.
+# only 0.1 µs. With a window of 64, the rate is about 12 times as high:
 #
-# For this reason a round of the bandwidth test sends a whole *window* of messages:
+# | | time of 64 messages |
+# |---|---|
+# | ping-pong, one message every 2 µs | 64 · 2 = 128 µs |
+# | window: all bytes, and the other 1.9 µs of the last message | 64 · 0.1 + 1.9 = 8.3 µs |
+# | window and a reply of 2 µs | 10.3 µs |
+#
+# The reply is necessary because a send is complete as soon as its buffer can be used again, and
+# that can be long before the message arrives. Only the receiver knows that all messages have
+# arrived.
+#
+# ### Exercise 22.2 · Bandwidth, a window of messages
+# Write one round of the bandwidth test, with `Isend`, `Irecv` and `Wait` from lab 20:
 #
 # | | rank 0 | rank 1 |
 # |---|---|---|
@@ -179,14 +198,9 @@ predict.compare("22.1", empty_message_us=typical[0])
 # | then wait | for all its requests | for all its requests |
 # | end of the round | receives `reply` | sends `reply` |
 #
-# The reply is necessary because a send is complete as soon as its buffer can be used again, and
-# that can be long before the message arrives. Only the receiver knows that all messages have
-# arrived.
-#
-# ### Exercise 22.2 · Bandwidth, a window of messages
-# Write one round, as in the table. The loop, the clock and the rate are given: the rate is the
-# number of bytes in the window, divided by the time from the start to the arrival of the reply, in
-# MB/s with MB = 10⁶ bytes. This takes about 10 lines. *(intermediate)*
+# The loop, the clock and the rate are given. The rate is the number of bytes in the window, divided
+# by the time from the start to the arrival of the reply, in MB/s with MB = 10⁶ bytes. This takes
+# about 10 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: start all, then wait</summary>
 #
@@ -254,10 +268,16 @@ for where, rates in all_rates.items():
     plots.bandwidth(curves, title=f"One message in flight, or many, {where}")
 
 # %% [markdown]
-# Inside one machine a short message arrives soon, so there is little time to save. The next cell
-# therefore runs the same two functions on the virtual cluster with `k80_edr`, a model of nodes that
-# are connected by EDR (Enhanced Data Rate) InfiniBand. Its last column says how many times as fast
-# the window is.
+# **Explain.** Inside one machine a short message arrives soon, so a window saves little time. It
+# can even lose if other programs use the same cores, because a round of 64 messages takes long
+# enough to be interrupted. Its bars are then much wider than those of the ping-pong.
+#
+# For the longest messages the rate of the window might fall again, even below that of the
+# ping-pong. The first optional section at the end of the lab tests whether the cache is the reason.
+#
+# Between nodes a window can save more. The next cell therefore runs the same two functions on the
+# virtual cluster with `k80_edr`, a model of nodes that are connected by EDR (Enhanced Data Rate)
+# InfiniBand. Its last column says how many times as fast the window is.
 
 # %%
 # The same on a virtual network.
@@ -280,18 +300,11 @@ for nbytes in (64, 1024, 8192, 1 << 20):
     print(f"{nbytes:>9}{single:>12.0f}{many:>12.0f}   {many / single:.1f} times")
 
 # %% [markdown]
-# **Explain.** Begin with the virtual network. Short messages are many times as fast with a window,
-# while messages of 1 MiB gain hardly anything. The ping-pong pays for the way to the other rank
-# once per message. The window pays for it twice per 64 messages, once for the last of them and once
-# for the reply. For long messages this matters little, because their bytes take nearly all of the
-# time.
-#
-# On real ranks of one machine the window gains less. It can even lose if other programs use the
-# same cores, because a round of 64 messages takes long enough to be interrupted. Its bars are then
-# much wider than those of the ping-pong.
-#
-# For the longest messages the rate of the window might fall again, even below that of the
-# ping-pong. The first optional section at the end of the lab tests whether the cache is the reason.
+# **Explain.** On the virtual network short messages are many times as fast with a window, while
+# messages of 1 MiB gain hardly anything. In the ping-pong the sender waits once per message until
+# it has reached the other rank. In the window it waits twice per 64 messages, once for the last of
+# them and once for the reply. For long messages this matters little, because their bytes take
+# nearly all of the time.
 #
 # ## Hockney's model
 # You now have two tables with many numbers. Hockney's model (1994) summarizes a table in two
@@ -305,15 +318,17 @@ for nbytes in (64, 1024, 8192, 1 << 20):
 #
 # ### Predict
 # At which of its sizes does your ping-pong first reach half of its best bandwidth? The model's
-# answer is n½ = α · 1/β. For α take the time of 0 bytes in the table of your ping-pong, and for 1/β
-# the number of bytes in the last row, divided by their time. Both times must be in seconds.
+# answer is n½ = α · 1/β. Take both numbers from the table of your ping-pong, with times in seconds:
+#
+# - α is the time of 0 bytes.
+# - 1/β is the number of bytes in the last row, divided by their time.
 
 # %%
 predict("22.3", half_at_bytes=12_000)
 
 # %% [markdown]
 # ### Exercise 22.3 · α, β and n½
-# Find α and β from measured times t of messages of n bytes. Fit them by least squares on the
+# Find α, β and n½ from measured times t of messages of n bytes. Fit α and β by least squares on the
 # *relative* error, so that the sum of ((α + nβ − t) / t)² is as small as possible. With absolute
 # errors, the longest messages alone would determine the fit, because 10 % of the time of a 16 MiB
 # message is about a thousand times as much as 10 % of the time of an 8-byte message.
@@ -354,13 +369,17 @@ check("22.3", fit)
 
 # %% [markdown]
 # ### Measure: does one line fit?
-# The next cell fits one line to all times of your ping-pong. For comparison, it also fits two
-# lines, and it tries out at which size a bend between them fits best. It prints these numbers:
+# Over n, the model α + nβ is a straight line. The next cell fits one line to all times of your
+# ping-pong. For comparison, it also fits two lines, one for the shorter and one for the longer
+# messages, and it tries out at which size a bend between them fits best. Each line is printed with
+# its α and its bandwidth 1/β, and in addition:
 #
-# - α, with its 95 % interval in parentheses, and the bandwidth 1/β;
-# - *half of it at*: n½;
-# - *misfit*: the typical relative error (root mean square);
-# - for two lines, each line with its bandwidth, and *up to*: the size of the bend.
+# | | printed | meaning |
+# |---|---|---|
+# | one line | in parentheses | the 95 % interval of α |
+# | | *half of it at* | n½ |
+# | | *misfit* | the typical relative error (root mean square) |
+# | two lines | *up to* | the size of the bend |
 
 # %%
 # Fitting and drawing. What is printed last is of the last place: between nodes, if any.
@@ -392,16 +411,21 @@ predict.compare("22.3", half_at_bytes=half)
 # Does the ping-pong reach half of its bandwidth at the size that the line predicts?
 # <details><summary>Answer</summary>
 #
-# Often it needs a much longer message. In one run on two cores, for example, n½ of the one line was
-# 11,901 bytes, but half of the best rate was first reached at 131,072 bytes. There are three reasons:
+# Often it needs a much longer message, as in this run on two cores:
 #
-# - A message above the bend begins with a larger α (there 3.7 µs, while that of the one line is 1.3
-#   µs), so it needs more bytes to reach the same rate.
-# - The best rate was that of the 16 MiB message, 13.5 GB/s, which is more than the 1/β = 9.2 GB/s
-#   of the line. Half of it is therefore reached later. With these two reasons alone, it would be
-#   reached at 3.7 µs · 13.5 GB/s, which is about 50,000 bytes.
-# - Messages of 16 to 64 KiB took longer than this α and rate say, for example 11.0 µs for 64 KiB
-#   and not 8.6 µs. This lab does not measure why.
+# | | one line | ping-pong |
+# |---|---|---|
+# | α | 1.3 µs | 3.7 µs, the α of the line above the bend |
+# | bandwidth | 1/β = 9.2 GB/s | 13.5 GB/s, the rate of the 16 MiB message |
+# | half of it first reached at | 11,901 bytes | 131,072 bytes |
+#
+# There are three reasons:
+#
+# - A message above the bend begins with a larger α, so it needs more bytes to reach the same rate.
+# - The best rate is higher than that of the line, so half of it is reached later. With these two
+#   reasons alone, it would be reached at 3.7 µs · 13.5 GB/s, which is about 50,000 bytes.
+# - Messages of 16 to 64 KiB took longer than this α and rate predict, for example 11.0 µs for 64
+#   KiB and not 8.6 µs. This lab does not measure why.
 #
 # For this reason you should always quote α and β together with the sizes for which they hold.
 # </details>
@@ -414,13 +438,17 @@ predict.compare("22.3", half_at_bytes=half)
 #   one rank. It shows how fast the operation is for its user.
 # - The **bus bandwidth** (busbw) is algbw · 2(p − 1)/p for p ranks. It can be compared with the
 #   bandwidth of a link, because the busiest rank has to send at least 2(p − 1)/p · n bytes (lab
-#   23). Dividing these bytes by the time gives busbw, so its link has averaged at least this rate.
+#   23). These bytes divided by the time are busbw, so the link of this rank has averaged at least
+#   this rate.
 #
 # For example, if 4 ranks allreduce 100 MB in 20 ms, algbw is 5 GB/s and busbw is 7.5 GB/s. (With 2
 # ranks the factor is 1, so both are equal.)
 #
-# The factor 2(p − 1)/p assumes that the ranks do all the adding. If the switches add as well, the
-# ranks send fewer bytes, and busbw can exceed the bandwidth of the link.
+# <details><summary>Can busbw exceed the bandwidth of the link?</summary>
+#
+# Yes, if the switches add as well, because the ranks then send fewer bytes. The factor 2(p − 1)/p
+# assumes that the ranks do all the adding.
+# </details>
 #
 # You can now read the columns of the programs from which most published numbers come. The [OSU
 # Micro-Benchmarks](@osu_benchmarks) of Ohio State University measure an MPI (Message Passing
@@ -437,9 +465,9 @@ predict.compare("22.3", half_at_bytes=half)
 # You have written the first two programs. For the other two, you now write the arithmetic.
 #
 # ### Exercise 22.4 · algbw and busbw of an allreduce
-# Compute three columns from measured times: the mean over calls and ranks in µs, algbw and busbw.
-# The array `seconds` has a row for each rank and a column for each call. This takes about 4 lines.
-# *(beginner)*
+# Compute three columns from measured times, which are the mean over calls and ranks in µs, algbw in
+# GB/s and busbw in GB/s, as in the example above. The array `seconds` has a row for each rank and a
+# column for each call. This takes about 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: how many ranks?</summary>
 #
@@ -500,18 +528,19 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 # lower, because the ranks wait for a core. The table contains means and the plot medians. If the
 # two differ by much, some calls were interrupted, and you should not quote the table.
 #
-# Which part of the ping-pong's best rate does the allreduce reach, and how much of its time do the
-# additions take?
+# What fraction of the ping-pong's best rate does the allreduce reach, and how much of its time do
+# the additions take?
 # <details><summary>Answer</summary>
 #
 # The last printed lines contain the three rates. In one run on two cores, for example, the best
-# busbw was 6.2 GB/s, which is 46 % of the ping-pong's 13.5 GB/s, and a rank added 21.6 GB/s.
+# busbw was 6.2 GB/s, which is 46 % of the ping-pong's 13.5 GB/s.
 #
-# If the ranks share the additions equally, each of them adds (p − 1)/p · n bytes, which is half of
-# what it sends. The additions then take busbw / (2 · 21.6 GB/s) of the time, here 14 %, so they
-# were not the main reason. Likely reasons, which this lab does not separate, are that the allreduce
-# needs several steps, and that each rank sends *and* receives at the same time through one shared
-# memory.
+# In this run a rank added 21.6 GB/s. If the ranks share the additions equally, each of them adds
+# (p − 1)/p · n bytes, which is half of what it sends. The additions then take
+# busbw / (2 · 21.6 GB/s) of the time, here 14 %, so they were not the main reason.
+#
+# Likely reasons, which this lab does not separate, are that the allreduce needs several steps, and
+# that each rank sends *and* receives at the same time through one shared memory.
 # </details>
 #
 # A report says that an allreduce of 1 GB on 8 GPUs took 5 ms and reached "350 GB/s". Which column
@@ -524,13 +553,14 @@ print(f"A rank adds {adding / 1e9:.1f} GB/s.")
 #
 # ### Store the results for the next labs
 # Labs 23 to 26 can compute with numbers measured on this machine, so the next cell stores your two
-# lines. They need one more number, the *gap*, which is the time that the sender needs for each
-# short message. The window gives it approximately: if it sends 0.5 million messages of 1 byte per
+# lines. The last printed line shows what was stored. Its bandwidth is a median over the long
+# messages, so it can differ from the 1/β of your two lines.
+#
+# These labs need one more number, the *gap*, which is the time that the sender needs for each short
+# message. The window gives it approximately. If the window sends 0.5 million messages of 1 byte per
 # second, for example, the gap is 1 s / 0.5 million = 2 µs.
 #
-# If the OSU benchmarks are installed, the cell also prints their own results for comparison. The
-# last line shows what was stored. Its bandwidth is a median over the long messages, so it can
-# differ from the 1/β of your two lines.
+# If the OSU benchmarks are installed, the cell also prints their own results for comparison.
 
 # %%
 steps = launch.run(benchmarks.sweep, benchmarks.step, (1024,), *trip_rounds, ranks=pair)[0]
@@ -556,11 +586,10 @@ print(virtual.machine("here").name)
 #
 # Lab 23 builds the allreduce for long vectors, and lab 24 those for short ones.
 #
-# ## Going further (optional): does the cache limit long windows?
-# This part takes about 4 more minutes. The 64 rows of 1 MiB each may be too many for the cache of
-# the processor, while the single ball of the ping-pong fits more easily. The next cell repeats your
-# window for long messages. As a control, it also runs the window with all messages received into
-# one row of `inbox`.
+# ## Going further (optional): does the cache limit long windows? (4 minutes)
+# The 64 rows of 1 MiB each may be too many for the cache of the processor, while the single ball of
+# the ping-pong fits more easily. The next cell repeats your window for long messages. As a control,
+# it also runs the window with all messages received into one row of `inbox`.
 #
 # MPI forbids two receives into the same buffer at the same time, so your function has rows.
 # `osu_bw` nevertheless uses one buffer unless it is started with `-b multiple`.
@@ -590,9 +619,9 @@ for where in all_rates:
 # for the longest messages with 64 rows but not with one, the cache is the likely reason. If both
 # curves fall, or neither does, this test does not show that it is.
 #
-# ## Going further (optional): is this bandwidth normal?
-# This part takes about 3 more minutes. You can now answer the question: a call takes a latency and
-# the time of the bytes that must pass the link, and you know the rate of the link.
+# ## Going further (optional): is this bandwidth normal? (3 minutes)
+# You can now answer this question, because a call takes a latency and the time of the bytes that
+# must pass the link, and you know the rate of the link.
 #
 # `make verdict FILE=out.txt` does this arithmetic for the output of nccl-tests, of the OSU
 # benchmarks or of `mpi4py.bench`, and compares it with a machine or link that you name, for example
@@ -605,10 +634,12 @@ print(verdict.of_record(calls, machine="here", **in_job))
 
 # %% [markdown]
 # **Explain.** The verdict says which share of the known speed your longest calls reach, how sure it
-# is, and which causes are likeliest. On two ranks and two cores, for example, it was *slower than
-# expected*, with 65 % of the rate that such a link is known to reach, and the first cause was that
-# the ranks share one memory, through which each message is copied twice. The list tells you what to
-# test first, but it proves nothing.
+# is, and which causes are likeliest. The list of causes tells you what to test first, but it proves
+# nothing.
+#
+# On two ranks and two cores, for example, the verdict was *slower than expected*, with 65 % of the
+# rate that such a link is known to reach. The first cause was that the ranks share one memory,
+# through which each message is copied twice.
 #
 # ### Further reading
 # - [@hockney1994] The paper from which the model α + nβ takes its name.

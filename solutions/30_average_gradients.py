@@ -81,10 +81,11 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 #   use the mean of its own part, so the result would differ.
 #
 # ### One process, for comparison
-# The network is that of lab 10: 64 pixels, followed by layers of 128, 64 and 10 units, each with a
-# weight matrix and a bias. The next cell repeats the training from lab 10 in one process.
-# `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and divides them
-# into batches. With equal arguments it returns equal batches on every rank.
+# The next cell repeats the training from lab 10 in one process. The network takes 64 pixels and has
+# layers of 128, 64 and 10 units, each with a weight matrix and a bias.
+#
+# In the cell, `data.batches(images, batch, epoch, seed)` shuffles the numbers of the images and
+# divides them into batches. With equal arguments it returns equal batches on every rank.
 
 
 # %%
@@ -139,8 +140,10 @@ def from_vector(vector, tensors):
 # %% [markdown]
 # ### Predict
 # With four ranks and a global batch of 128 images, how many images does each rank have in a step?
-# And how many float32 values does each rank contribute to the average, if there is one for each
-# weight and bias of the layers 64 → 128 → 64 → 10?
+#
+# How many float32 values does each rank contribute to the average? There is one for each weight and
+# bias of the layers 64 → 128 → 64 → 10. For example, a layer 5 → 3 has 5 · 3 weights and 3 biases,
+# so it contributes 18 values.
 
 # %%
 predict("30.1", images_per_rank=32, values_averaged=17226)
@@ -149,7 +152,7 @@ predict("30.1", images_per_rank=32, values_averaged=17226)
 # ### Exercise 30.1 · Shard the batch
 # The argument `rows` contains the image numbers of a global batch and is the same on all ranks.
 # Return the part of this rank as an array or a list, so that all parts have equal size and every
-# image belongs to exactly one rank. One line. *(beginner)*
+# image belongs to exactly one rank, as in the table of *Why it works*. One line. *(beginner)*
 #
 # <details><summary>Hint 1: dealing cards</summary>
 #
@@ -174,9 +177,14 @@ def my_share(rows, rank, size):
 check("30.1", my_share)
 
 # %% [markdown]
-# With four ranks and 128 images, each rank has 32. For the average, each contributes 17,226 values:
-# (64 + 1) · 128 = 8,320 in the first layer, (128 + 1) · 64 = 8,256 in the second, and (64 + 1) · 10
-# = 650 in the third, where the 1 stands for the bias.
+# In prediction 30.1, each rank has 128 / 4 = 32 images and contributes 17,226 values. In the table,
+# + 1 stands for the bias:
+#
+# | layer | values |
+# |---|---|
+# | 64 → 128 | (64 + 1) · 128 = 8,320 |
+# | 128 → 64 | (128 + 1) · 64 = 8,256 |
+# | 64 → 10 | (64 + 1) · 10 = 650 |
 #
 # ### Exercise 30.2 · Start equal
 # Equal gradients keep equal weights equal, but they do not *make* different weights equal. This has
@@ -221,9 +229,11 @@ check("30.2", start_equal)
 # over all ranks in `total`, an array of the same shape, on every rank.
 #
 # Each call costs a latency, and real networks have hundreds of gradients. Therefore put all
-# gradients of the network into **one** vector and make **one** call, with a capital A because it
-# is an array. This network has six gradients, and others, which your function will average later,
-# have more. `from_vector` writes into gradients as it does into weights. 5 lines. *(beginner)*
+# gradients of the network into **one** vector and make **one** call. 5 lines. *(beginner)*
+#
+# - Write `Allreduce` with a capital A, because the vector is an array.
+# - `from_vector` writes into gradients as it does into weights.
+# - This network has six gradients, but your function will later average networks that have more.
 #
 # <details><summary>Hint 1: which tensors?</summary>
 #
@@ -319,13 +329,13 @@ plots.loss(
 print(f"largest difference between the two curves: {np.abs(np.subtract(losses, alone)).max():.1e}")
 
 # %% [markdown]
-# **Explain.** You should see one curve, drawn twice. The small difference comes from rounding,
-# because a sum of floating-point numbers depends on the order of its terms, and four ranks add in a
-# different order from one process. Each step starts from weights that differ slightly, so the
-# difference may grow with the steps.
+# **Explain.** You should see two curves that coincide. The small difference comes from rounding. A
+# sum of floating-point numbers depends on the order of its terms, and four ranks add in a different
+# order from one process. Each step starts from weights that differ slightly, so the difference may
+# grow with the steps.
 #
-# *Among the ranks*, there is no difference at all. The check compared their weights at the end with
-# `==`. Why are they equal, even though the ranks, too, must add in some order?
+# *Among the ranks* there is no difference at all. The check compared their weights at the end with
+# `==`. Why are these weights equal, although the ranks, too, must add in some order?
 # <details><summary>Answer</summary>
 #
 # All ranks receive the result of the same `Allreduce`, and there is only one result. In the ring of
@@ -403,11 +413,13 @@ for name, parts in broken.items():
         print(name, error)
 
 # %% [markdown]
-# The table has one row for each run. Its columns are
+# The next cell prints a row for each run, with these columns:
 #
-# - the percentage of test images that each rank's network gets right,
-# - the largest distance of a rank's weights from those of rank 0 at the end (0 means equal), and
-# - the first step whose loss differs from that of one process by more than 0.001.
+# - **test images right**: the percentage for each rank's network;
+# - **weights apart**: the largest distance of a rank's weights from those of rank 0 at the end (0
+#   means equal);
+# - **first step that differs**: the first step whose loss differs from that of one process by more
+#   than 0.001.
 
 # %%
 right = lab30.show_runs(results, alone, new_net(seed=0), dataset)
@@ -421,22 +433,22 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # %% [markdown]
 # **Explain.** With four ranks and the digits, you should see no error, five losses that are lower
 # at the end than at the start, and no network that gets less than half of the images right. MPI and
-# PyTorch do what the program tells them.
+# PyTorch do what the program tells them, so they do not detect a missing part.
 #
-# - *No average*: the weights of the ranks differ. These are four networks, each trained on a
-#   quarter of each batch.
-# - *The sum* acts like four times the learning rate. The weights are equal, but the loss jumps, and
-#   this is another training than the one you wanted.
-# - *The sum, rate / p*, the control, never leaves the curve of one process, so it is not in the
-#   plot.
-# - *No broadcast*: all ranks add the same update to different weights, so the differences stay.
-#   Each network gets the mean gradient of four different networks, and the mean of their losses
-#   falls.
-# - *The same part*: the weights are equal, but four ranks do the work of one, on a quarter of the
-#   images.
+# | mistake | weights of the ranks | what happens |
+# |---|---|---|
+# | no average | differ | four networks, each trained on a quarter of each batch |
+# | the sum | equal | acts like four times the learning rate that you chose, so the loss jumps |
+# | no broadcast | differ | all ranks add the same update, so the initial differences stay |
+# | the same part | equal | four ranks do the work of one, on a quarter of the images |
 #
-# The percentages alone would not reveal the mistakes, because they also depend on the seed. This
-# table shows the results of ten seeds each, where one process computed the updates of all ranks:
+# With *no broadcast*, this update is the mean gradient of four different networks. The mean of
+# their losses falls nevertheless.
+#
+# The control, *the sum, rate / p*, never leaves the curve of one process, so it is not in the plot.
+#
+# The percentages alone would not reveal the mistakes, because they also depend on the seed. We ran
+# these cases with ten seeds each, in one process that computed the updates of all ranks:
 #
 # | run | test images right |
 # |---|---|
@@ -445,13 +457,13 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # | the sum | 71 to 99 %, nine of ten runs at least 96 % |
 # | the sum of eight ranks | 7 to 35 % |
 #
-# The last column of the previous table does reveal that something is wrong. Which two mistakes are
-# possible if it says 0, and which two if it says 1?
+# The printed column **first step that differs** does reveal that something is wrong. Which two
+# mistakes are possible if this step is 0, and which two if it is 1?
 # <details><summary>Answer</summary>
 #
-# The loss of step 0 is computed before any update. If it is wrong, the weights (no broadcast) or
-# the images (the same part) differ from those of one process. If the loss of step 1 is the first
-# wrong one, the update is wrong: there is no average, or it is the sum.
+# The loss of step 0 is computed before any update. If this loss is wrong, the weights (no
+# broadcast) or the images (the same part) differ from those of one process. If the loss of step 1
+# is the first wrong one, the update is wrong, because there is no average or it is the sum.
 # </details>
 #
 # ## What it costs
@@ -459,18 +471,17 @@ predict.compare("30.4", end_in_an_error=errors, right_below_50_percent=failed)
 # images. But the vector that is averaged has one number for each weight and bias, so its length is
 # the same for any number of ranks. How much do we then gain from more ranks?
 #
-# We compare the digits' network with a convolutional one:
+# We compare the digits' network with a convolutional one, for a step of 128 images:
 #
 # | network | operations | gradient | computation, one rank | average, one rank | average, two ranks |
 # |---|---|---|---|---|---|
 # | digits | 0.1 million | 69 kB | 0.4 ms | 0.2 ms | 0.3 ms |
 # | convolutional | 150 million | 265 kB | 180 ms | 1 ms | 1 ms |
 #
-# The operations are the multiplications and additions for one image, in the forward and backward
-# pass. The times are rounded measurements from a virtual machine with two cores. Read the first row
-# like this: one core needs 0.4 ms for the forward and backward pass of 128 images of digits. Even
-# one rank copies its gradients into a vector and back, which takes 0.2 ms, and the average of two
-# ranks takes 0.3 ms.
+# The *operations* are the multiplications and additions for one image, in the forward and backward
+# pass. The *computation* is these two passes, on one core. The *average* takes time even on one
+# rank, which copies its gradients into a vector and back. All times are rounded measurements from a
+# virtual machine with two cores.
 #
 # ### Predict
 # According to these times, how many times as fast is a step with two ranks as with one, if half of
@@ -502,27 +513,32 @@ predict.compare(
 )
 
 # %% [markdown]
-# **Explain.** The assumed times give (0.4 + 0.2) / (0.2 + 0.3) = 1.2 for the digits' network and
-# (180 + 1) / (90 + 1) = 2.0 for the convolutional one.
+# **Explain.** The table shows how many times as fast two ranks are as one. The measured and the
+# assumed times are from the same virtual machine with two cores:
+#
+# | network | with the assumed times | measured |
+# |---|---|---|
+# | digits | (0.4 + 0.2) / (0.2 + 0.3) = 1.2 | 0.87 |
+# | convolutional | (180 + 1) / (90 + 1) = 2.0 | 1.5 |
 #
 # For the **convolutional network**, you should see that the computation time shrinks, that the
-# average can hardly be seen in the bar, and that two ranks are faster than one. On the machine of
-# the table, they were 1.5 times as fast. If the computation does not take half of the time, the two
-# ranks share something: a core, its two hyper-threads (many virtual machines count these as cores),
-# or the path to memory. If other programs use the cores, two ranks may even be slower.
+# average can hardly be seen in the bar, and that two ranks are faster than one.
+#
+# If its computation does not take half of the time, the two ranks share something: a core, its two
+# hyper-threads (many virtual machines count these as cores), or the path to memory. If other
+# programs use the cores, two ranks may even be slower.
 #
 # For the **digits' network** the average takes up a large part of the step, so two ranks gain
-# little or even lose. On the machine of the table, the computation shrank only from 0.36 to 0.33 ms
-# while the average grew from 0.19 to 0.30 ms, so two ranks were 0.87 times as fast.
-#
-# Half of the images need half of the arithmetic, but a step has dozens of PyTorch calls of a few
-# microseconds each, which do not shrink. (This is a likely cause that is not measured here.)
+# little or even lose. In that measurement, the computation shrank only from 0.36 to 0.33 ms
+# while the average grew from 0.19 to 0.30 ms. Half of the images need half of the arithmetic, but a
+# step has dozens of PyTorch calls of a few microseconds each, which do not shrink. (This is a
+# likely cause that is not measured here.)
 #
 # Why does the convolutional network gain, although its gradient is four times as long?
 # <details><summary>Answer</summary>
 #
-# What matters is the ratio of computation to bytes. The convolutional network computes more than a
-# thousand times as much per image and sends four times as many bytes.
+# The gain depends on the ratio of computation to bytes. The convolutional network computes more
+# than a thousand times as much per image, but sends only four times as many bytes.
 # </details>
 #
 # ### What you take away
@@ -540,16 +556,16 @@ predict.compare(
 # training. In **centralized** training a server collects the gradients, and lab 31 compares the
 # two. Lab 32 hides the average behind the backward pass, and lab 40 lets Horovod do all of this.
 #
-# ## Going further (optional)
-# ### On GPUs: gradients of real size
+# ## Going further (optional): gradients of real size on GPUs
 # The time stated for this lab does not include this part, which takes about a minute on GPUs. On a
 # CPU the next cell prints one sentence.
 #
 # How large is the share of the average in a network of real size? ResNet-50 has gradients of 102 MB
-# and GPT-2 of 498 MB, and both compute long enough to fill a GPU (lab 10 describes them, and model
-# FLOPs utilization). The next cell trains them with your `average_gradients` and one rank for each
-# GPU. As a control, the same step runs without the average, so the difference is the cost of
-# communication.
+# and GPT-2 of 498 MB, and both compute long enough to fill a GPU. Lab 10 describes these networks
+# and the model FLOPs utilization (MFU), which the next cell prints.
+#
+# The cell trains them with your `average_gradients` and one rank for each GPU. As a control,
+# the same step runs without the average, so the difference is the cost of communication.
 #
 # Your function copies the gradients into host memory for MPI and back. This copy counts as
 # communication, even with a single GPU. The parameter `workload` chooses the networks as in lab 10,

@@ -10,8 +10,8 @@
 #
 # In this lab we implement gradient averaging in three ways: with one allreduce at the end, with one
 # allreduce per layer during the backward pass, and with several gradients fused into a *bucket*. We
-# then measure on 160 virtual GPUs what each of them gains, why tiny buckets can be slower than no
-# overlap at all, and for which networks overlap matters.
+# then measure on 160 virtual GPUs what each of them gains, how large a bucket should be, and for
+# which networks overlap matters.
 #
 # **After this lab you can** (1) launch a collective at the moment when a gradient is complete, (2)
 # fuse gradients into buckets, and say what too small and too large buckets cost, (3) say for which
@@ -69,15 +69,21 @@ patience = 60  # seconds after which a check calls the ranks stuck
 # `way` is called once, and the two functions serve every step. Therefore `finish` must also empty
 # what `ready` has collected, so that the next step starts afresh.
 #
-# The object `net` holds one rank's copy of the network:
+# The object `net` holds one rank's copy of the network as a numbered list of tensors. The forward
+# pass begins with tensor 0, and the backward pass ends there. With PyTorch, tensor i is the i-th of
+# `module.parameters()`, so a layer's weight and bias are two tensors. On the virtual GPUs below,
+# each layer is one tensor.
 #
-# | | |
+# | member | meaning |
 # |---|---|
-# | `net.gradients`, `net.parameters` | lists of flat float32 arrays, one a tensor; the forward pass begins with tensor 0, and the backward pass ends there |
-# | `net.numbers` | 0, 1, …: the tensors' numbers; with PyTorch, tensor i is the i-th of `module.parameters()` |
+# | `net.gradients`, `net.parameters` | lists of flat float32 arrays, one for each tensor |
+# | `net.numbers` | the tensors' numbers 0, 1, … |
 # | `net.join(numbers)` | a new vector that contains the gradients with these numbers |
 # | `net.cut(vector, numbers)` | splits such a vector again: a list of (i, piece) |
 # | `net.update(i, mean)` | the SGD (stochastic gradient descent) step of tensor i, where `mean` is its mean gradient over all ranks |
+#
+# For example, `net.join([2, 1])` is gradient 2 followed by gradient 1, and `net.cut` of this vector
+# and `[2, 1]` returns the pairs (2, gradient 2) and (1, gradient 1).
 #
 # PyTorch can tell us when a gradient is complete. You register a **hook** on a parameter, which is
 # a function that PyTorch calls at a certain point. This hook runs directly after the gradient has
@@ -143,9 +149,11 @@ check("32.1", at_the_end, watch)
 # ## A machine with 160 GPUs
 # S-Caffe, a version of the Caffe library for clusters, was used in 2017 to train on 160 K80 GPUs,
 # 16 in each node. We run a machine model of such a cluster on the virtual cluster, the simulator of
-# lab 23. Its **virtual ranks** are functions in one process, and each of them has its own clock.
-# The clock advances with the time for computation and for messages. A launched message makes
-# progress by itself here, which is not guaranteed on your machine (lab 36).
+# lab 23.
+#
+# Its **virtual ranks** are functions in one process. Each of them has its own clock, which advances
+# with the time for computation and for messages. A launched message makes progress by itself here,
+# which is not guaranteed on your machine (lab 36).
 #
 # The next cell prints the machine, the sizes of three networks, and how long AlexNet's allreduce
 # takes by itself in way (a). The lines about the machine say for each number whether it was
@@ -188,8 +196,10 @@ predict.compare("32.1", percent_for_allreduce=100 - 100 * alexnet.seconds / step
 
 # %% [markdown]
 # **Explain.** In way (a) the computation and the allreduce follow one another. They take 105 ms and
-# 161 ms, so the allreduce takes 161 / (105 + 161) = 61 % of the step. (Such numbers in the text
-# belong to the parameters as given at the top of the lab.)
+# 161 ms, so the allreduce takes 161 / (105 + 161) = 61 % of the step.
+#
+# (The numbers in this text and in later ones belong to the parameters as given at the top of the
+# lab.)
 #
 # AlexNet should gain much from overlap. Its last three layers hold 96 % of its bytes, and their
 # gradients are complete when the backward pass has hardly begun. The convolutions, which account
@@ -258,9 +268,9 @@ check("32.2", one_by_one)
 #
 # ## Buckets
 # Is it best to launch one allreduce for each layer? Every allreduce has a per-call overhead,
-# however short its vector is. On 160 ranks, an allreduce of a few kilobytes or more sends about 16
-# messages one after the other, which is twice ⌈log₂ 160⌉ (lab 24). Each message takes at least
-# 5 µs, so 4 kB take about 0.1 ms.
+# however short its vector is. On 160 ranks, an allreduce of a few kilobytes or more sends
+# about 2 · ⌈log₂ 160⌉ = 16 messages one after the other (lab 24). Each message takes at least 5 µs,
+# so even 4 kB take about 0.1 ms.
 #
 # Way (b) pays this overhead once for each layer. How much of it is visible depends on the library:
 #
@@ -391,19 +401,24 @@ predict.compare(
 #   (a). *One after the other* it is slower than (a), because 58 overheads cost more than overlap
 #   can save.
 #
-# For the left end, one after the other, your three terms 2.3 + 17.7 + 58 × 0.1 give about 26 ms,
-# but the simulator finds 31 ms. A message of more than 12 KiB begins with a handshake of 10 µs,
-# which our overhead of 0.1 ms leaves out (the machine's table has both numbers). Most layers send
-# such messages. We simulated the 58 allreduces without computation: they take 28 ms, and 23 ms if
-# the handshake is set to zero.
+# In between, both curves have a minimum. Buckets that are too small pay the overhead too often. If
+# they are too large, the last bucket is large, too, and it is launched when no computation is left
+# to hide it. Of these five sizes, the best is 2 MB side by side and 8 MB with one after the other.
 #
-# Between the ends, both curves have a minimum. Buckets that are too small pay the overhead too
-# often. If they are too large, the last bucket is large, too, and it is launched when no
-# computation is left to hide it. Of these five sizes, the best is 2 MB side by side and 8 MB with
-# one after the other, where buckets matter more.
+# The size matters more with one after the other. Side by side, the left end is less than 1 ms above
+# the minimum, so 58 allreduces in progress together hide most of their overheads.
 #
-# Side by side, the left end is less than 1 ms above the minimum, so 58 allreduces in progress
-# together hide most of their overheads.
+# At the left end, one after the other, your three terms are too small by a few milliseconds:
+#
+# | left end, one after the other | time |
+# |---|---|
+# | your three terms, 2.3 + 17.7 + 58 × 0.1 | about 26 ms |
+# | simulated step | 31 ms |
+# | simulated, the 58 allreduces without computation | 28 ms |
+# | simulated, the same 58 allreduces with the handshake set to zero | 23 ms |
+#
+# A message of more than 12 KiB begins with a handshake of 10 µs (the machine's table has both
+# numbers), and most layers send such messages. Our overhead of 0.1 ms leaves out the handshake.
 #
 # ## On how many GPUs, and for which networks?
 # We compare the ways by their **efficiency**, which is the time for the computation divided by the
@@ -436,15 +451,18 @@ by_layer = efficiency["(b) by layer"]
 predict.compare("32.3", efficiency_of_a=efficiency["(a) at the end"], efficiency_of_b=by_layer)
 
 # %% [markdown]
-# **Explain.** The curves (b) and (c) lie well above (a). The distance between (b) and its control
-# shows what overlap alone contributes. Way (c) is hardly better than (b) here, because AlexNet has
-# only 8 layers and no short ones that would benefit from a bucket.
+# **Explain.** The efficiency of (b) and (c) is far above that of (a). The distance between (b) and
+# its control shows what overlap alone contributes. Way (c) is hardly better than (b) here,
+# because AlexNet has only 8 layers and no short ones that would benefit from a bucket.
 #
-# Overlap does not explain two of the results. For (b), 161 − 70 = 91 ms of (a)'s allreduce should
-# stay visible, and the efficiency should be 105 / (105 + 91) = 54 %, but it is 68 %. And even "(b)
-# not overlapped", which hides nothing, is better than (a). Several allreduces side by side use
-# links that a single allreduce leaves idle, so the messages themselves take less time, which the
-# first part of *Going further* measures.
+# Overlap does not explain two of the results:
+#
+# - The efficiency of (b) is 68 %. With the assumption in the prediction, 161 − 70 = 91 ms of (a)'s
+#   allreduce stay visible, which gives only 105 / (105 + 91) = 54 %.
+# - "(b) not overlapped" hides nothing, but it is better than (a).
+#
+# The cause is that several allreduces side by side use links that a single allreduce leaves idle,
+# so the messages themselves take less time. The first part of *Going further* measures this.
 #
 # ### Measure: does overlap matter for other networks?
 # Each line of the next output is the efficiency of one network in one way, now with 32 images per
@@ -459,9 +477,10 @@ for name, net in nets.items():
 
 # %% [markdown]
 # **Explain.** GoogLeNet and VGG-16 compute for so long, compared with the number of their bytes,
-# that (b) and (c) hide nearly all communication. Even (a) loses less than on AlexNet. What counts
-# is the ratio between the time of the allreduce and the time of the backward pass. To see the
-# effect of fewer images or faster GPUs, change `images` and `flops` at the top of the lab.
+# that (b) and (c) hide nearly all communication. Even (a) loses less than on AlexNet. The gain from
+# overlap depends on the ratio between the time of the allreduce and the time of the backward pass.
+# To see the effect of fewer images or faster GPUs, change `images` and `flops` at the top of the
+# lab.
 #
 # The machine is a model without jitter or an input pipeline. Trust the large differences between
 # the ways, but not the percentages.
@@ -477,9 +496,7 @@ for name, net in nets.items():
 # - A launched allreduce does not always make progress. Lab 36 shows who moves a message on your
 #   machine while you compute, and lab 44 covers Horovod's timeline and settings.
 #
-# ## Going further (optional): a closer look at the messages
-# This part takes about 8 minutes more.
-#
+# ## Going further (optional): a closer look at the messages (8 minutes)
 # ### Measure: allreduces side by side
 # Why is (b) better than predicted, and "(b) not overlapped" better than (a)? The next cell measures
 # AlexNet's messages alone, without computation. As a control, the last line has the allreduces of
@@ -523,9 +540,7 @@ plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backw
 # starts only when the allreduce is complete. In (b) the messages are in progress during the
 # backward pass, so the next forward pass starts almost immediately.
 #
-# ## Going further (optional): S-Caffe's two sides
-# This part takes about 25 minutes more.
-#
+# ## Going further (optional): S-Caffe's two sides (25 minutes)
 # In S-Caffe only rank 0 has the optimizer. Two kinds of messages are therefore needed, and each is
 # hidden behind a different pass:
 #
@@ -535,18 +550,24 @@ plots.lanes(rows, title="AlexNet on 16 GPUs: (b) hides its messages behind backw
 # | parameters | broadcast from rank 0, after its update | the **next forward pass** |
 #
 # During that forward pass, a layer has to wait only for its own parameters. A way may therefore
-# return a third function, `before(i)`, which will be called right before tensor i is used. Two more
-# non-blocking collectives are useful:
+# return a third function, `before(i)`, which is called right before tensor i is used. After the
+# last step, it is called once more for every i.
+#
+# The two kinds of messages are these non-blocking collectives:
 #
 #     request = comm.Ireduce(own, total, root=0)   # launches a reduction; only rank 0 gets the sum
 #     request = comm.Ibcast(array, root=0)         # launches a broadcast of rank 0's array to all
 #
 # ### Exercise 32.4 · S-Caffe's two sides (optional)
-# Write `two_sides`, which returns `ready, finish, before`. In `finish` *all* ranks wait for their
-# reductions, because the memory of the gradients will be used again, but only rank 0 updates the
-# parameters. Then all ranks launch the broadcasts, beginning with tensor 0, because the forward
-# pass needs it first. Wait for each broadcast in `before`, not earlier. (After the last step
-# `before(i)` is called once more for every i.) 15 lines. *(advanced)*
+# Write `two_sides`, which we call way (d). It returns `ready, finish, before`. 15 lines.
+# *(advanced)*
+#
+# - `ready(i)` launches the reduction of gradient i.
+# - `finish()` waits for the reductions on *all* ranks, because the memory of the gradients will be
+#   used again, but only rank 0 updates the parameters.
+# - `finish()` then launches the broadcasts on all ranks, beginning with tensor 0, because the
+#   forward pass needs it first.
+# - `before(i)` waits for the broadcast of tensor i. No other function waits for a broadcast.
 #
 # <details><summary>Hint 1: before, in the first step</summary>
 #
@@ -597,10 +618,15 @@ check("32.4", two_sides)
 # %% [markdown]
 # ### Predict
 # The binomial trees of (d) (lab 24) send ⌈log₂ 160⌉ = 8 whole vectors into rank 0, one after the
-# other, and 8 out of it. Of these 16 vectors, half travel inside a node at 11 GB/s, and half between
-# nodes at 6.4 GB/s (both rates were printed with the machine). How long do all of them take for
-# AlexNet's 244 MB? If a step takes as long as these messages, what is the efficiency of (d) on 160
-# GPUs, in percent?
+# other, and 8 out of it. The rates are those that were printed with the machine:
+#
+# | where | vectors | rate |
+# |---|---|---|
+# | inside a node | 8 | 11 GB/s |
+# | between nodes | 8 | 6.4 GB/s |
+#
+# How long do all 16 vectors take for AlexNet's 244 MB? If a step takes as long as these messages,
+# what is the efficiency of (d) on 160 GPUs, in percent?
 
 # %%
 predict("32.4", efficiency_of_d=60)
@@ -623,11 +649,11 @@ print(f"messages alone: (d) {1e3 * trees:.0f} ms, (a) {1e3 * alone:.0f} ms")
 # less, 429 ms, because the trees of the 8 layers are in progress side by side.
 #
 # Compared with its own control, (d) gains from overlap, but it is much slower than (a), whose
-# messages take only 161 ms.
-# The cause is the trees, not the overlap. The authors of S-Caffe therefore wrote a reduction of
-# their own. It uses chains inside groups of ranks, in which a vector travels in chunks (lab 25),
-# and a tree across the groups. They report that it is up to 2.6 times as fast as the reduction of
-# the MPI library MVAPICH2 on 160 GPUs.
+# messages take only 161 ms. The cause is the trees, not the overlap.
+#
+# The authors of S-Caffe therefore wrote their own reduction. It uses chains inside groups of ranks,
+# in which a vector travels in chunks (lab 25), and a tree across the groups. They report that it is
+# up to 2.6 times as fast as the reduction of the MPI library MVAPICH2 on 160 GPUs.
 #
 # ### Further reading
 # - [@li2020] How PyTorch's DistributedDataParallel forms its buckets and overlaps them with the

@@ -4,19 +4,22 @@
 #
 # On NVIDIA GPUs, Horovod usually lets [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library)
 # perform its collectives. NCCL is fast because it finds its own path between any two GPUs: over
-# NVLink, over PCI Express (PCIe), or over the network. But it finds only the paths that the job
-# leaves open. If a driver module is missing, NCCL silently takes a slower path. If Horovod was
-# built with the wrong options, it silently does without NCCL. And if a [scheduler](../labs/GLOSSARY.md#scheduler) hides GPUs from
-# the ranks, NCCL does not find NVLink between them, or does not even start.
+# NVLink (links for GPUs that are close to each other), over PCI Express (PCIe), or over the
+# network. But it finds only the paths that the job leaves open:
+#
+# - If a driver module is missing, NCCL silently takes a slower path.
+# - If Horovod was built with the wrong options, Horovod silently does without NCCL.
+# - If a [scheduler](../labs/GLOSSARY.md#scheduler) hides GPUs from the ranks, NCCL does not find NVLink between them, or does not
+#   even start.
 #
 # In this lab we read NCCL's log to see which path it took between every pair of ranks, recognize a
 # mapping of ranks to GPUs with which NCCL would fail or be slower, and work out from a set of build
 # options what Horovod will use for each operation. At the end we measure which library this
 # machine's Horovod uses.
 #
-# **After this lab you can** (1) tell from a log how ranks are connected and whether [GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA)
-# is used, (2) recognize a wrong mapping of ranks to GPUs before the job starts, and (3) predict
-# what a set of build options builds.
+# **After this lab you can** (1) tell from a log how ranks are connected, and whether network cards
+# read GPU memory themselves ([GPUDirect RDMA](../labs/GLOSSARY.md#GPUDirect-RDMA)), (2) recognize a wrong mapping of ranks to GPUs before
+# the job starts, and (3) predict from a set of build options which library each operation uses.
 #
 # ![Four A100 GPUs in one host. NVLink connects 0 and 1 as well as 2 and 3. The ring of NCCL over all four has to pass through host memory between 1 and 2 and between 3 and 0](../notebooks/figures/43_ring.svg)
 #
@@ -50,34 +53,39 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # - Its **operations** transfer the tensors. For tensors on GPUs they use NCCL, if Horovod was built
 #   for it, and for tensors on CPUs they use MPI or Gloo.
 #
-# This lab is about the operations on GPUs. NCCL finds its own path from GPU to GPU and can write it
-# to a log. Two [environment variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) control this log:
+# This lab is about the operations on GPUs. NCCL can write to a log which paths it found. Two
+# [environment variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) control this log:
 #
 # | variable | effect |
 # |---|---|
 # | `NCCL_DEBUG=INFO` | NCCL prints how ranks are connected |
-# | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into one file for each host and process |
+# | `NCCL_DEBUG_FILE=/tmp/nccl.%h.%p` | … into one file for each host (`%h`) and process (`%p`) |
 #
-# A line about a connection looks like this:
+# A *channel* is one of several rings or trees that NCCL uses in parallel. A line about one
+# connection of a channel looks like this:
 #
 #     Channel 00/0 : 3[3] -> 4[0] [receive] via NET/IBext_v8/0/GDRDMA
 #
-# A *channel* is one of several rings or trees that NCCL uses in parallel. In channel 00 (the number
-# after the slash does not matter here), **rank** 3 sends to rank 4, and `[receive]` says that the
-# receiving rank wrote the line. The brackets after a rank contain its GPU (in older versions its
-# PCI bus). The text after `via` is the path. In `NET/IBext_v8/0`, the 0 is the number of the [NIC](../labs/GLOSSARY.md#NIC), a
-# network interface card:
+# | part | meaning |
+# |---|---|
+# | `Channel 00/0` | channel 00 (the number after the slash does not matter here) |
+# | `3[3] -> 4[0]` | **rank** 3 sends to rank 4; the brackets contain the GPU of each rank (in older versions its PCI bus) |
+# | `[receive]` | the receiving rank wrote the line |
+# | `via …` | the path; in `NET/IBext_v8/0`, the 0 is the number of the NIC, a network interface card |
+#
+# The text after `via` names one of five paths. In this table, [RDMA](../labs/GLOSSARY.md#RDMA) is remote direct memory access:
 #
 # | after `via` | path |
 # |---|---|
 # | `P2P/…` | peer to peer, directly from GPU to GPU, over NVLink or PCIe (`nvidia-smi topo -m` tells which) |
 # | `SHM/…` | two copies through the host's memory (in older versions `direct shared memory`) |
-# | `NET/IB…` | a NIC for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
-# | `NET/IB…/GDRDMA` | GPUDirect RDMA (remote direct memory access): the NIC itself reads and writes the GPU's memory |
+# | `NET/IB…` without `GDRDMA` | a NIC for InfiniBand or RoCE (RDMA over Converged Ethernet); all bytes are first copied to the host's memory |
+# | `NET/IB…/GDRDMA` | GPUDirect RDMA: the NIC itself reads and writes the GPU's memory |
 # | `NET/Socket/…` | TCP, which is a mistake on a cluster with InfiniBand |
 #
 # ### Predict
-# The kit contains excerpts of real logs. Five of them come from these jobs:
+# The kit contains excerpts of real logs. Five of them come from these jobs (A800, H100 and A100 are
+# GPUs):
 #
 # 1. 2 hosts of 8 A800, RoCE
 # 2. 2 hosts of 4 H100, InfiniBand
@@ -85,10 +93,12 @@ lengths = (1e4, 1e6, 1e8)  # bytes of the tensors that NCCL sums, where there ar
 # 4. 2 virtual machines of 8 GPUs
 # 5. 4 A100 in one host, the job of the figure
 #
-# Guess two numbers from 0 to 5: in how many jobs do NICs read GPU memory themselves (GPUDirect
-# [RDMA](../labs/GLOSSARY.md#RDMA), `cards_read_gpus`), and in how many do GPUs of one host communicate through the host's
-# memory (`host_memory_between`)? The hardware suggests an answer, and the logs will show whether it
-# was used.
+# The hardware suggests which paths a job can use, and the logs will show which ones it used. Guess
+# two numbers from 0 to 5:
+#
+# - `cards_read_gpus`: in how many jobs do [NICs](../labs/GLOSSARY.md#NIC) read GPU memory themselves (GPUDirect RDMA)?
+# - `host_memory_between`: in how many do GPUs of one host communicate through the host's memory?
+#   Job 5 is one of them, as the figure shows.
 
 # %%
 predict("43.1", cards_read_gpus=..., host_memory_between=...)
@@ -97,7 +107,7 @@ predict("43.1", cards_read_gpus=..., host_memory_between=...)
 # The next cell prints, for each job, one line for each kind of connection that its log contains.
 # For example, the first job has a line with `P2P/direct pointer/read` between two ranks of one
 # host, and a line with `NET/IB/0/GDRDMA` between ranks of different hosts. Find the row of the
-# table above for each line of the other four jobs.
+# table of paths for each line of the other four jobs.
 
 # %%
 for job, name in lab43.FIVE_JOBS.items():
@@ -109,21 +119,28 @@ for job, name in lab43.FIVE_JOBS.items():
 # *(The exercise to do in the track "PPoPP hands-on, 90 minutes".)*
 #
 # A log has thousands of lines. From the lines about connections, build the dictionary {(source,
-# dest): {kinds}}. There are four kinds: "P2P", "SHM", "NET", and "NET+GDRDMA" for GPUDirect RDMA.
-#
-# For example, take a log with three lines, the sample line above and these two:
+# dest): {kinds}}, where source and dest are ranks (integers). For example, take a log with three
+# lines, the sample line above and these two:
 #
 #     Channel 00 : 6[6] -> 7[7] via P2P/IPC
 #     Channel 01 : 6[6] -> 7[7] via SHM/direct
 #
-# The answer is `{(3, 4): {"NET+GDRDMA"}, (6, 7): {"P2P", "SHM"}}`. The ranks are integers, and the
-# pair from 6 to 7 has two kinds, because its channels use different paths.
+# The answer is `{(3, 4): {"NET+GDRDMA"}, (6, 7): {"P2P", "SHM"}}`. The pair from 6 to 7 has two
+# kinds, because its channels use different paths.
 #
 # The beginning of `connections` is in the cell. It finds these lines in all logs of the kit and
-# extracts three strings from each. For the sample line they are `"3"`, `"4"` and
-# `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set of its
-# pair. Older logs say `direct shared memory` instead of SHM, and `/Shared` can follow at the end
-# of a line. About 4 lines. *(beginner)*
+# extracts three strings from each. For the sample line, `source` is `"3"`, `dest` is `"4"`, and
+# `via` is `"NET/IBext_v8/0/GDRDMA"`. For each such line, determine the kind and add it to the set
+# of its pair. About 4 lines. *(beginner)*
+#
+# | `via` | kind |
+# |---|---|
+# | `P2P/…` | "P2P" |
+# | `SHM/…`, or `direct shared memory` in older logs | "SHM" |
+# | `NET/…` with `GDRDMA` | "NET+GDRDMA" |
+# | `NET/…` without it | "NET" |
+#
+# `/Shared` can follow at the end of a line. It does not change the kind.
 #
 # <details><summary>Hint 1: the kind</summary>
 #
@@ -195,8 +212,9 @@ predict.compare(
 # NVLink exists only between 0 and 1 and between 2 and 3, as the first line of the log says. A ring
 # over all four GPUs has to leave these pairs, so the connections from 1 to 2 and from 3 to 0 are
 # `SHM`. P2P over PCIe would be possible on some hosts, but NCCL did not use it here, and the
-# excerpt does not tell why. The excerpt of the virtual machines has no pair with P2P, and it does
-# not tell why, either.
+# excerpt does not tell why.
+#
+# The excerpt of the virtual machines has no pair with P2P, and it does not tell why, either.
 # </details>
 #
 # ## One GPU for each rank
@@ -206,9 +224,9 @@ predict.compare(
 # 2. Each rank must be able to open the GPUs of all ranks on its node. We say that it must **see**
 #    them.
 #
-# The next cell prints the warnings of two jobs that broke these rules. The first breaks rule 1, and
-# the second breaks rule 2. In the first, `[1,2]<stdout>` is the label that mpirun writes before the
-# lines of rank 2, and 1000 is the PCI address of the GPU.
+# The next cell prints the warnings of two jobs. The first job broke rule 1, and the second broke
+# rule 2. In the first job's lines, `[1,2]<stdout>` is the label that mpirun writes before the lines
+# of rank 2, and 1000 is the PCI address of the GPU.
 
 # %%
 for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
@@ -219,9 +237,14 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 # In the first job several ranks took the same GPU, and NCCL refused this with an error.
 #
 # In the second job each of two ranks saw only its own GPU. NCCL warned that it did not find the
-# other one, and continued without NVLink. Each GPU processed 687 images per second in the first
-# iteration, and 792 when both ranks saw both GPUs ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). NCCL's
-# developers answered that it needs to see all GPUs of the node to detect NVLink.
+# other one, and continued without NVLink. NCCL's developers answered that it needs to see all GPUs
+# of the node to detect NVLink ([NCCL issue 1066](https://github.com/NVIDIA/nccl/issues/1066)). The same issue reports the
+# speed in the first iteration:
+#
+# | each rank sees | images per second on each GPU |
+# |---|---|
+# | only its own GPU | 687 |
+# | both GPUs | 792 |
 #
 # In a third job, where containers hid the GPUs, NCCL ended with an error after the same warning
 # ([NCCL issue 1529](https://github.com/NVIDIA/nccl/issues/1529)).
@@ -246,14 +269,19 @@ for name in ("duplicate_gpu", "2.12.12_hidden_gpus"):
 #
 # ### Exercise 43.2 · What is wrong?
 # In [lab 40](40_horovod_pytorch.ipynb) each rank took a GPU by its local rank. Now you check a whole job. The argument `job` is
-# a list with one tuple (host, GPU, visible GPUs) per rank, where GPUs are numbered within their
-# node and the visible GPUs are those that the rank may open. For example, in the job `[("node1", 0,
-# [0]), ("node1", 1, [1])]` each rank has its own GPU, but sees only that one, so the answer is
-# "peers hidden".
+# a list with one tuple (host, GPU, visible GPUs) per rank. GPUs are numbered within their node, so
+# GPU 0 of node1 is not GPU 0 of node2. The visible GPUs are those that the rank may open.
 #
-# Write `trouble`, which finds out what is wrong with a job. First check whether two ranks have the
-# same GPU, and remember that GPU 0 of node1 is not GPU 0 of node2. Then check for each rank whether
-# it sees all GPUs that the ranks of its **own host** have taken. About 7 lines. *(beginner)*
+# Write `trouble`, which finds out what is wrong with a job. It returns the first of these answers
+# that applies. About 7 lines. *(beginner)*
+#
+# 1. `"two ranks on one GPU"` if two ranks have the same GPU
+# 2. `"peers hidden"` if a rank does not see all GPUs that its *peers*, the ranks of its **own
+#    host**, have taken
+# 3. `None` if the job obeys both rules
+#
+# For example, in the job `[("node1", 0, [0]), ("node1", 1, [1])]` each rank has its own GPU, but
+# sees only that one, so the answer is "peers hidden".
 #
 # <details><summary>Hint 1: comparing</summary>
 #
@@ -287,7 +315,7 @@ check("43.2", trouble)
 # | `HOROVOD_GPU_ALLREDUCE` | only allreduce |
 # | `HOROVOD_GPU_ALLGATHER`, `…_BROADCAST`, `…_ALLTOALL`, `…_REDUCESCATTER` | only this collective |
 #
-# Each of them is `NCCL` or `MPI`. An operation without a library silently goes through the host's
+# The value is `NCCL` or `MPI`. An operation without a library silently goes through the host's
 # memory. Here are four examples, without the `HOROVOD_` before each name:
 #
 # | variables | ALLREDUCE | ALLGATHER | BROADCAST | ALLTOALL | REDUCESCATTER |
@@ -302,16 +330,18 @@ check("43.2", trouble)
 # - *Both:* the variable for all operations **together with** any of the variables for one
 #   operation.
 # - *Mixed:* **allreduce with NCCL and any other operation with MPI**, because two libraries that
-#   wait for each other on one GPU can wait forever. Only `HOROVOD_ALLOW_MIXED_GPU_IMPL` with
-#   exactly the value `1` allows this.
+#   wait for each other on one GPU can wait forever (a [deadlock](../labs/GLOSSARY.md#deadlock)). Only
+#   `HOROVOD_ALLOW_MIXED_GPU_IMPL` with exactly the value `1` allows this.
 #
-# CMake refuses no other mixture, for example allreduce with MPI and another operation with NCCL,
-# although two libraries share a GPU there, too.
+# CMake accepts every other mixture, for example allreduce with MPI and another operation with NCCL,
+# although two libraries share a GPU in this case, too.
 #
 # ### Exercise 43.3 · What will be built?
-# Write `build`. It returns a row of the table as a dictionary, and raises `ValueError("both")` for
-# the first refused combination and `ValueError("mixed")` for the second. About 7 lines.
-# *(intermediate)*
+# Write `build`. Its argument is a dictionary of the variables that are set. For a combination that
+# CMake refuses, it raises `ValueError("both")` or `ValueError("mixed")`. Otherwise it returns the
+# row of the last table as a dictionary. For example, in the result for
+# `{"HOROVOD_GPU_ALLREDUCE": "NCCL"}` the value of `"ALLREDUCE"` is `"NCCL"`, and the values of the
+# other four operations are `None`. About 7 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: one table</summary>
 #
@@ -345,9 +375,9 @@ check("43.3", build)
 # %% [markdown]
 # ### Measure
 # Which library does this machine's Horovod use? You only need to read what the next two cells
-# print. The first one prints which libraries are built in. Then it has NCCL sum vectors, and prints
-# what your `connections` finds in the log. If NCCL cannot run on this machine, it prints the
-# reason. In this case, only the logs above show NCCL.
+# print. The first one prints which libraries are built in. Then it performs allreduces with NCCL,
+# and prints what your `connections` finds in the log. If NCCL cannot run on this machine, the cell
+# prints the reason, and only the logs above show NCCL.
 
 # %%
 for library in ("mpi", "gloo", "nccl"):  # as `horovodrun --check-build` does
@@ -361,10 +391,11 @@ if pairs:
 
 # %% [markdown]
 # The second cell trains a model of four matrices with each build of Horovod on this machine, for
-# two steps of [warm-up](../labs/GLOSSARY.md#warm-up) and four measured steps. For each build it prints the device of the tensors
-# and the calls that Horovod wrote to its **timeline** ([lab 42](42_horovod_mvapich2_gdr.ipynb)), for example `MPI_ALLREDUCE`. A GPU
-# machine can have the builds `host` (no operations for GPUs), `nccl` and `mpi`. This takes about
-# 10 s for each build.
+# two steps of [warm-up](../labs/GLOSSARY.md#warm-up) and four measured steps. A GPU machine can have the builds `host` (no
+# operations for GPUs), `nccl` and `mpi`. This takes about 10 s for each build.
+#
+# For each build the cell prints the device of the tensors and the calls that Horovod wrote to its
+# **timeline**, a log ([lab 42](42_horovod_mvapich2_gdr.ipynb)). One of these calls is, for example, `MPI_ALLREDUCE`.
 
 # %%
 env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
@@ -378,14 +409,20 @@ for flavour in [builds.current_horovod()] if world.launcher() else builds.horovo
         record.add("carried", **carried, **training.where.fields())
 
 # %% [markdown]
-# **Explain.** Without GPUs you should see `MPI_ALLREDUCE`, or the name of Gloo if MPI is not built
-# in, because NCCL does not transfer tensors in host memory. There are four [broadcasts](../labs/GLOSSARY.md#broadcast), one for each
-# matrix. The number of allreduces is between 6, if Horovod fuses the four [gradients](../labs/GLOSSARY.md#gradient) of each of the
-# six steps, and 24, if it fuses none ([lab 44](44_timeline_and_fusion.ipynb)).
+# **Explain.** The names of the calls depend on the build, and on whether the machine has GPUs:
 #
-# With GPUs you should see `NCCL_ALLREDUCE` for the build `nccl`. The build `host` does not mention
-# NCCL, because it first copies the tensors to the host's memory. The names do not show this copy,
-# so look for `host` at the beginning of the line.
+# | GPUs | build | you should see |
+# |---|---|---|
+# | no | any | `MPI_ALLREDUCE`, or the name of Gloo if MPI is not built in |
+# | yes | `nccl` | `NCCL_ALLREDUCE` |
+# | yes | `host` | no mention of NCCL |
+#
+# Without GPUs, the tensors are in host memory, and NCCL does not transfer those. The build `host`
+# first copies the tensors to the host's memory. The names do not show this copy, so look for `host`
+# at the beginning of the line.
+#
+# There are four [broadcasts](../labs/GLOSSARY.md#broadcast), one for each matrix. The number of allreduces is between 6, if Horovod
+# fuses the four [gradients](../labs/GLOSSARY.md#gradient) of each of the six steps, and 24, if it fuses none ([lab 44](44_timeline_and_fusion.ipynb)).
 #
 # ### What you take away
 # - Set `NCCL_DEBUG=INFO` before you trust a measured time, and look for P2P within a node and

@@ -3,28 +3,26 @@
 # # 70 Checkpoint and requeue
 #
 # A batch job often ends before its training run does, because its time is up, a node fails, or an
-# urgent job takes its place. Without a checkpoint, all work is lost. With a checkpoint that lacks a
-# part of the state, the job continues but silently becomes a different training run, and a job that
-# is killed while it writes may lose the checkpoint, too. On many thousands of GPUs, such
-# interruptions happen several times a day.
+# urgent job takes its place. On many thousands of GPUs, such interruptions happen several times a
+# day. Without a **checkpoint**, a file from which the training run can continue, all work is lost.
+# With a checkpoint that lacks a part of the state, the job continues but silently becomes a
+# different training run. A job that is killed while it writes may lose the checkpoint, too.
 #
 # In this lab we save everything that an exact resume needs, in a way that no kill can spoil, and
-# let Slurm continue the job with the same losses, bit for bit. We find out what is lost without
-# each part of the state, write a file that is always complete, check it before we use it, choose
-# how often to save, and stop all [ranks](../labs/GLOSSARY.md#rank) after the same step when Slurm asks for it. In optional
-# parts we compute what failures cost, and a job continues with fewer ranks than it began with.
+# let Slurm continue the job with the same losses, bit for bit. In optional parts we compute what
+# failures cost, and a job continues with fewer [ranks](../labs/GLOSSARY.md#rank) than it began with.
 #
 # **After this lab you can** (1) say what a resume needs, and what is lost without each part, (2)
-# write a file that no kill can tear, and check it before you trust it, (3) choose how often to
-# save, (4) write a loop that saves when it is asked to stop, and read the script by which Slurm
-# continues it, (5, optional) compute which share of the time failures cost, and (6, optional)
+# write a file that a kill cannot leave incomplete, and check it before you trust it, (3) choose how
+# often to save, (4) write a loop that saves when it is asked to stop, and read the script by which
+# Slurm continues it, (5, optional) compute which share of the time failures cost, and (6, optional)
 # divide the data so that no sample is lost or repeated when the number of ranks changes, and set
 # the batch size and [learning rate](../labs/GLOSSARY.md#learning-rate).
 #
 # ![A job saves after steps 5 and 10 and is killed after step 13. Its second life reads the checkpoint of step 10 and computes steps 11 to 13 again](../notebooks/figures/70_lives.svg)
 #
-# *A job that saves after every fifth step is killed after step 13. Its second life starts from the
-# last checkpoint, so steps 11 to 13 are computed again.*
+# *A job that saves after every fifth step is killed after step 13 and started again. Its second
+# life begins from the last checkpoint, so steps 11 to 13 are computed again.*
 #
 # Needs: mpi, torch · Ranks: 2 · Minutes: 70 · Level: intermediate · Before: 30, 40, 60
 
@@ -58,35 +56,34 @@ patience = 60  # seconds after which a check calls a program stuck
 
 # %% [markdown]
 # ## 1. What does an exact resume need?
-# In [lab 40](40_horovod_pytorch.ipynb), rank 0 wrote the network and the optimizer to a file, which is called a **checkpoint**.
-# The question is whether this is enough to continue as if nothing had happened.
-# `lab70.Training(comm)` is a data-parallel training run as in [lab 30](30_average_gradients.ipynb), with the parts that nearly
-# every real one has:
+# In [lab 40](40_horovod_pytorch.ipynb), rank 0 wrote the network and the optimizer to a checkpoint. Is this enough to continue
+# exactly? `lab70.Training(comm)` is a data-parallel training run as in [lab 30](30_average_gradients.ipynb), with the parts that
+# nearly every real one has:
 #
 # | part | how to read it, and how to put it back |
 # |---|---|
 # | network, optimizer (Adam and its averages), learning-rate schedule | `state_dict()`, `load_state_dict(…)` |
-# | the position in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch |
+# | the position in the shuffled data | two numbers: `training.epoch`, and `training.step` within the epoch (the order follows from the epoch number, so it is not saved) |
 # | PyTorch's random numbers, for dropout | `torch.get_rng_state()`, `torch.set_rng_state(…)` |
 # | NumPy's random numbers, for noise in the pixels | read, or assign, `training.noise.bit_generator.state` |
-#
-# `state_dict()` returns the training run's own tensors, not copies, so write the file before the
-# next step changes them. The order of the data follows from the [epoch](../labs/GLOSSARY.md#epoch) number, so it does not have
-# to be saved.
 #
 # *Dropout* sets some of the [activations](../labs/GLOSSARY.md#activation) in the network to zero, at random, in every step. A
 # **random state** is what a generator needs to draw the same numbers again.
 #
-# Each rank has its own two random states, but only rank 0 writes the file. It therefore collects
-# them first. `comm.gather(value)` returns the list of all ranks' values on rank 0, and `None` on
-# all other ranks. With two ranks, for example, `comm.gather(10 + comm.rank)` returns `[10, 11]` on
-# rank 0 and `None` on rank 1.
+# `state_dict()` returns the training run's own tensors, not copies, so write the file before the
+# next step changes them.
+#
+# Each rank has its own two random states, but only rank 0 writes the file. Rank 0 therefore
+# collects them first. `comm.gather(value)` returns the list of all ranks' values on rank 0, and
+# `None` on all other ranks. With two ranks, for example, `comm.gather(10 + comm.rank)` returns
+# `[10, 11]` on rank 0 and `None` on rank 1.
 #
 # ### Exercise 70.1 · Capture and restore
-# All ranks call both functions. *(intermediate)*
+# All ranks call both functions. In `capture`, the variable `own` is the pair of this rank's random
+# states, first PyTorch's and then NumPy's. *(intermediate)*
 #
-# - `capture`: rank 0 returns `state` with one more key, `"random"`, which contains the list of all
-#   ranks' `own`. The other ranks return `None`. 5 lines.
+# - `capture` returns on rank 0 the dict `state` with one more key, `"random"`, which contains the
+#   list of all ranks' `own`. On the other ranks it returns `None`. 5 lines.
 # - `restore` puts such a dict, which is the same on every rank, into a fresh training run. The
 #   position and this rank's two random states are your part. 5 lines.
 #
@@ -132,9 +129,14 @@ check("70.1", capture, restore)
 
 # %% [markdown]
 # ### Predict
-# Suppose that one part is forgotten. A step takes the images and adds noise, computes the [loss](../labs/GLOSSARY.md#loss)
-# through dropout, computes the [gradients](../labs/GLOSSARY.md#gradient), and steps the optimizer. Then the schedule sets the rate
-# of the *next* step, in the optimizer's state. Which is the first loss after the resume that
+# A step of this training run has four parts:
+#
+# 1. It takes the images and adds noise.
+# 2. It computes the [loss](../labs/GLOSSARY.md#loss) through dropout.
+# 3. It computes the [gradients](../labs/GLOSSARY.md#gradient), and steps the optimizer.
+# 4. The schedule sets the rate of the *next* step, in the optimizer's state.
+#
+# Suppose that one part of the state is forgotten. Which is the first loss after the resume that
 # differs: the first, the second, or the third?
 
 # %%
@@ -142,7 +144,7 @@ predict("70.1", random_states=..., position=..., optimizer=..., schedule=...)  #
 
 # %% [markdown]
 # ### Measure: one part forgotten
-# The training run is captured after step 36, in the middle of the second epoch. It is then resumed
+# The training run is captured after step 36, in the middle of the second [epoch](../labs/GLOSSARY.md#epoch). It is then resumed
 # six times: with all parts, with one part forgotten (four times), and with rank 0's random states
 # on every rank. A forgotten part is as a fresh training run has it.
 
@@ -173,8 +175,9 @@ predict.right(
 
 # %% [markdown]
 # **Explain.** With all parts, no loss differs by even one bit. (This holds for the same number of
-# ranks and threads on the same kind of processor, because others add in another order.) If a part
-# is forgotten, its first effect depends on where a step uses it:
+# ranks and threads on the same kind of processor. Otherwise numbers are added in another order.) If
+# a part is forgotten, its first effect depends on where a step uses it:
+#
 # - The random states and the position affect the [forward pass](../labs/GLOSSARY.md#forward-pass), so they show in the first loss. So
 #   do rank 0's random states on every rank, because a loss is the mean over all ranks.
 # - The optimizer's state affects the weights, which show one step later.
@@ -207,12 +210,15 @@ predict.right(
 # | `with open(temporary, "wb") as file:` | opens the file, and empties what a killed save may have left there |
 #
 # These lines protect against two kinds of accidents:
+#
 # - `kill -9` ends the process at once. The kernel keeps running and still writes the bytes that
 #   it was given, so the temporary file and the rename are enough.
-# - A power cut ends the kernel, too, so each `fsync` counts. Without the first one, the kernel
-#   might rename the file before it writes the bytes, and afterwards the final name would belong to
-#   an empty file. Without the second one, the old file may be back. It is complete, but a save that
-#   you believed to be finished is lost.
+# - A power cut ends the kernel, too, so each `fsync` counts.
+#
+# | without `fsync` of | after a power cut |
+# |---|---|
+# | the file | the final name might belong to an empty file, if the kernel renamed the file before it wrote the bytes |
+# | the folder | the old file may be back; it is complete, but a save that you believed to be finished is lost |
 #
 # ### Exercise 70.2 · Old or new, never between
 # `write(path, content)` puts the bytes `content` into the file `path` (a `Path`). No matter when it
@@ -248,9 +254,11 @@ check("70.2", write)
 # with your `write` and, as a control, in the obvious way, which overwrites the file itself. This
 # takes about 10 s.
 #
-# The table says what the file contained after each of the kills. `newest` is the version that was
-# finished last, or already the next one. `lost` is an older version, and `torn` is a file that is
-# not a complete version.
+# The table counts what the file contained after each of the kills:
+#
+# - `newest`: the version that was finished last, or already the next one
+# - `lost`: an older version
+# - `torn`: not a complete version
 
 # %%
 def overwrite(path, content):
@@ -283,15 +291,17 @@ print(pandas.DataFrame.from_dict(rows, orient="index").to_string())
 # these bytes changes, so does the checksum.
 #
 # ### Exercise 70.3 · Is it whole, and mine?
-# `judge` returns what the content of a file is. The first of these cases that applies is the
-# answer. A file that is cut short *and* belongs to another network, for example, is
-# `"incomplete"`. 7 lines. *(beginner)*
+# `judge` returns what the content of a file is. The first line is given. It splits the content into
+# `label`, the line as a dict, and `payload`, the bytes after the line. The first of these cases
+# that applies is the answer. 7 lines. *(beginner)*
 #
 # 1. `"incomplete"`: `label` is `None` (not even the line is complete), or the number of bytes of
 #    `payload` is not the one in the label
 # 2. `"damaged"`: the checksum of `payload` is not the one in the label
 # 3. `"another model"`: the label's model is not `model`
-# 4. `"good"`
+# 4. `"good"`: none of these
+#
+# For example, a file that is cut short *and* belongs to another network is `"incomplete"`.
 #
 # <details><summary>Hint 1: in which order</summary>
 #
@@ -338,14 +348,18 @@ with tempfile.TemporaryDirectory() as name:
 #
 # ## 4. How often?
 # If you save often, you spend your time on saving. If you save rarely, a failure costs much work.
-# Three numbers determine the best compromise, in this section all in seconds (in the parameters,
-# `every` counts steps). `save` is the duration of a save, `every` is how long you compute between
-# two saves, and `mtbf` is the **mean time between failures** of the whole job.
+# Three numbers determine the best compromise, in this section all in seconds:
+#
+# - `save`: the duration of a save
+# - `every`: how long you compute between two saves (in the parameters, `every` counts steps)
+# - `mtbf`: the **mean time between failures** of the whole job
+#
+# They determine two shares of the time:
 #
 # - Saving takes about `save / every` of the time.
 # - A failure happens at some moment between two saves, so on average half of `every` has to be
-#   computed again. This happens once in each `mtbf`, so its share of the time is
-#   `every / (2 * mtbf)`.
+#   computed again. This happens once in each `mtbf`, so repeated work takes `every / (2 * mtbf)`
+#   of the time.
 #
 # If `every` grows, the first share falls and the second rises, and their product stays the same.
 # Their sum is therefore smallest where the two are equal, and there `every` is the square root of
@@ -353,8 +367,13 @@ with tempfile.TemporaryDirectory() as name:
 # the time that a restart takes, which does not depend on `every`.
 #
 # For example, if a save takes 20 s and the mtbf is 1,000 s, Young's interval is √(2 · 20 · 1,000) s
-# = 200 s. Saving then takes 20 / 200 = 10 % of the time, and repeated work takes 200 / 2,000, which
-# is 10 %, too.
+# = 200 s. The table compares it with half and twice this interval:
+#
+# | `every` | saving | repeated work | sum |
+# |---|---|---|---|
+# | 100 s | 20 % | 5 % | 25 % |
+# | **200 s** | 20 / 200 = 10 % | 200 / 2,000 = 10 % | **20 %** |
+# | 400 s | 5 % | 20 % | 25 % |
 #
 # You don't need to know `save` and the mtbf exactly. With half or twice Young's interval, one share
 # is halved and the other one doubled, so their sum is only 1.25 times as large.
@@ -364,9 +383,12 @@ with tempfile.TemporaryDirectory() as name:
 # about 15 more minutes. You can also go on with section 5.
 #
 # ### Exercise 70.4 · Young's interval (optional)
-# `interval` returns the seconds between two saves according to Young, and `lost` the share of the
-# time that saving and repeated work take together. All times are in seconds. In the example above,
-# `interval(20, 1000)` is 200, and `lost(200, 20, 1000)` is 0.2. 2 lines. *(beginner)*
+# All times are in seconds. One line for each function. *(beginner)*
+#
+# - `interval` returns the seconds between two saves according to Young. In the example above,
+#   `interval(20, 1000)` is 200.
+# - `lost` returns the share of the time that saving and repeated work take together. In the example
+#   above, `lost(200, 20, 1000)` is 0.2.
 #
 # <details><summary>Hint 1: the share</summary>
 #
@@ -396,12 +418,15 @@ check("70.4", interval, lost)
 # %% [markdown]
 # ### Predict
 # Meta's training of Llama 3 on 16,384 GPUs was interrupted unexpectedly 419 times in 54 days
-# (according to the 2024 paper), which is an mtbf of 3.1 hours. If we assume a save of 60 s, Young's
-# interval is then 19.3 minutes, and 10.4 % of the time is lost.
+# (according to the 2024 paper), which is an mtbf of 3.1 hours. We assume that a save takes 60 s:
 #
-# Now take an eighth of the GPUs, with the same time for a save. The failures of all GPUs add up, so
-# on n times fewer GPUs a failure is n times rarer. How many minutes is the interval, and what
-# percentage of the time is lost?
+# | GPUs | mtbf | save | Young's interval | time lost |
+# |---|---|---|---|---|
+# | all | 3.1 hours | 60 s | 19.3 minutes | 10.4 % |
+# | an eighth | 8 times as long | 60 s | ? | ? |
+#
+# The failures of all GPUs add up, so on n times fewer GPUs a failure is n times rarer. How many
+# minutes is the interval in the second row, and what percentage of the time is lost?
 
 # %%
 predict("70.4", minutes=..., percent=...)
@@ -424,9 +449,11 @@ predict.right("70.4", minutes=eighth / 60, percent=100 * lost(eighth, 60, 8 * ll
 # only a quarter.
 #
 # ### Measure: your disk
-# How long does a save with your `write` take on this disk? The cell times a save of 64 MB. From its
-# rate it computes the save of a network of a billion parameters, whose state has 12 GB, and then
-# Young's interval for 1,000 nodes, of which each fails once in five years.
+# How long does a save with your `write` take on this disk? The cell does three things:
+#
+# 1. It times a save of 64 MB.
+# 2. From its rate it computes the save of a network of a billion parameters, whose state has 12 GB.
+# 3. It computes Young's interval for 1,000 nodes, of which each fails once in five years.
 
 # %%
 with tempfile.TemporaryDirectory(dir=home()) as name:
@@ -466,9 +493,10 @@ print(
 # [allreduce](../labs/GLOSSARY.md#allreduce) needs rank 1's gradients.
 #
 # All ranks therefore have to leave after the same step, so they ask each other with
-# `comm.allgather(value)`, which returns the list of all ranks' values on every rank. Suppose that
-# two ranks train to step 7 with a save after every third step, and that rank 1 is asked to stop
-# during step 4. Then both ranks save after steps 3 and 4, and leave after step 4.
+# `comm.allgather(value)`, which returns the list of all ranks' values on every rank.
+#
+# For example, two ranks train to step 7 with a save after every third step, and rank 1 is asked to
+# stop during step 4. Then both ranks save after steps 3 and 4, and leave after step 4.
 #
 # ### Exercise 70.5 · The loop
 # Three lines of `train` are given. `training.done` counts the steps of the whole training run, and
@@ -516,9 +544,10 @@ predict("70.5", first_step=..., done_again=...)
 # %% [markdown]
 # ### Measure: killed and resumed
 # Each loss is recorded to the last bit and compared, with `==`, to that of a training run without
-# interruption. The table has a row for each life of the job. This takes about 10 s. (The message
-# about the rank that died names a usual cause, but here the lab killed it. In a batch job no rank
-# is killed at this place, and you see one life.)
+# interruption. The table has a row for each life of the job. This takes about 10 s.
+#
+# The message about the rank that died names a usual cause, but here the lab killed the rank. (In a
+# batch job no rank is killed at this place, and you see one life.)
 
 # %%
 killed_after = 2 * every + 7 * every // 10
@@ -542,12 +571,14 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # ## 6. Slurm: signal and requeue
 # How does a job that was interrupted get back to work? **Requeue** means that it goes back into
 # [Slurm's](https://slurm.schedmd.com/sbatch.html) queue under the same number, and later starts again from the first line
-# of its script. The ranks find their checkpoint and continue.
+# of its script. The ranks find their checkpoint and continue. Two signals matter here:
 #
-# If the script asks for it with `--signal`, Slurm sends **USR1** as a warning shortly before the
-# job's time is up. Then the ranks save, and the script requeues the job. To end a process, Slurm
-# sends **SIGTERM**, which these ranks do not handle, so they die without saving. (SIGKILL follows,
-# 30 s later unless the site sets another `KillWait`.) Four things can end the job:
+# - **USR1** is a warning shortly before the job's time is up, if the script asks for it with
+#   `--signal`. Then the ranks save, and the script requeues the job.
+# - **SIGTERM** is sent to end a process. These ranks do not handle it, so they die without saving.
+#   (SIGKILL follows, 30 s later unless the site sets another `KillWait`.)
+#
+# Four things can end the job:
 #
 # | what | how it is announced | the ranks | what starts the job again |
 # |---|---|---|---|
@@ -556,8 +587,8 @@ if len(lives) > 1:  # in a batch job nobody is killed here
 # | an operator requeues it | SIGTERM | die | Slurm (`--requeue`) |
 # | a node fails | not at all on that node; SIGTERM on the others | die | Slurm (`--requeue`) |
 #
-# The next cell prints the script. `B:` sends the signal only to the batch script, which passes it
-# on to the ranks:
+# The next cell prints the script. `B:` in `--signal` sends USR1 only to the batch script, which
+# passes it on to the ranks with these commands:
 #
 # - `trap 'command' USR1` runs the command when USR1 comes. Bash does so only while no command runs
 #   in the foreground, so the script starts `srun` in the background with `&`, and waits with
@@ -602,20 +633,21 @@ if outcome is not None:
     predict.right("70.5", after_signal=int(lives["done again"].iloc[1]))
 
 # %% [markdown]
-# **Explain.** The second life begins right after the last step of the first one. The signal came,
-# all ranks agreed, rank 0 saved, and no step was done twice. The third life begins right after a
-# multiple of 10, because SIGTERM ended the second life before it could save. The losses equal those
-# of an uninterrupted run that the job performed afterwards on the same nodes.
+# **Explain.** After USR1, the second life begins right after the last step of the first one. The
+# signal came, all ranks agreed, rank 0 saved, and no step was done twice. After `scontrol requeue`
+# without USR1, the third life begins right after a multiple of 10, because SIGTERM ended the second
+# life before it could save. The losses equal those of an uninterrupted run that the job performed
+# afterwards on the same nodes.
 #
 # In the script, the line that you were looking for is `scontrol requeue`. It runs only if USR1
 # came.
 #
-# On your cluster, ask three questions:
+# On your cluster, ask these questions:
+#
 # - May a job requeue itself?
-# - Does preemption send your signal (`send_user_signal` in `PreemptParameters`, and in Slurm 22.05
-#   `preempt_send_user_signal` in `SlurmctldParameters`), and how long is the grace time after it
-#   (`GraceTime`)?
-# - Is your save shorter than this time?
+# - Does preemption send your signal? (The setting is `send_user_signal` in `PreemptParameters`, and
+#   in Slurm 22.05 `preempt_send_user_signal` in `SlurmctldParameters`.)
+# - How long is the grace time after the signal (`GraceTime`), and is your save shorter than it?
 #
 # ### What you take away
 # - An exact resume needs the network, the optimizer, the schedule, the position in the data, and
@@ -632,10 +664,13 @@ if outcome is not None:
 # with the ranks that are left. This changes each rank's part of the data, and perhaps the batch
 # size.
 #
-# With a fixed number of ranks, the whole epoch is often divided in advance: rank r takes samples r,
-# r + p, r + 2p and so on. What goes wrong if p changes during the epoch? In the next cell, two
-# ranks take 12 samples each from an epoch of 96. Then a single rank is left, which takes 24 samples
-# of its own list, and after that two ranks go on again:
+# With a fixed number of ranks p, the whole epoch is often divided in advance, so that rank r takes
+# samples r, r + p, r + 2p and so on. What goes wrong if p changes during the epoch? In the next
+# cell, each rank keeps its position in its own list, and the epoch has 96 samples:
+#
+# 1. Two ranks take 12 samples each.
+# 2. A single rank is left. It takes 24 samples.
+# 3. Two ranks go on again, and take 12 samples each.
 
 # %%
 # Each rank keeps its position in its own list, and goes on from there in the list for the new p.
@@ -674,21 +709,24 @@ print(
 # (With dropout or batch normalization it is not, because these depend on which rank computes which
 # samples.) But each step takes longer, and the memory must suffice.
 #
-# If you rescale, a step takes as long as before, but it is another training run. In both cases
-# compute from the values at the **start** of the job, because the current values do not show for
-# how many ranks they were set.
+# If you rescale, a step takes as long as before, but it is another training run.
+#
+# In both cases compute from the values at the **start** of the job, because the current values do
+# not show for how many ranks they were set.
 #
 # ### Exercise 70.6 · Fewer ranks, or more (optional)
-# - `own_part`: `order` is an array of sample numbers. The next step uses the next `batch` of them
-#   after the first `done`; at the end of the epoch there may be fewer. Return this rank's part of
-#   the step. The sizes of the parts differ by at most one sample, and together the parts are the
-#   step.
-# - `after_resize` returns the number of samples in a step, an integer, and the learning rate. The
-#   job began with `first` ranks, steps of `batch` samples, and the rate `rate`. Now there are
-#   `ranks` ranks. If `keep` is true, keep the global batch, otherwise rescale. `batch` is divisible
-#   by `first`.
+# `own_part` returns this rank's part of the next step. 2 lines. *(beginner)*
 #
-# 2 lines and 3. *(beginner)*
+# - `order` is an array of sample numbers. The next step uses the next `batch` of them after the
+#   first `done`. At the end of the epoch there may be fewer.
+# - The sizes of the parts differ by at most one sample, and together the parts are the step.
+#
+# `after_resize` returns the number of samples in a step, an integer, and the learning rate. 3
+# lines.
+#
+# - The job began with `first` ranks, steps of `batch` samples, and the rate `rate`. `batch` is
+#   divisible by `first`.
+# - Now there are `ranks` ranks. If `keep` is true, keep the global batch, otherwise rescale.
 #
 # <details><summary>Hint 1: first the step, then the part</summary>
 #
@@ -720,18 +758,15 @@ def after_resize(batch, rate, first, ranks, keep):
 check("70.6", own_part, after_resize)
 
 # %% [markdown]
-# ### torchrun restarts the ranks
+# ### torchrun, a launcher for elastic jobs
 # PyTorch's [launcher](../labs/GLOSSARY.md#launcher) for elastic jobs is [`torchrun`](https://docs.pytorch.org/docs/stable/elastic/run.html). On each node it starts an
 # **agent**, which starts the node's ranks and monitors them. The agents meet in a **rendezvous**,
-# through a store, which here runs on node 1:
+# through a store (a server for keys and values), which here runs on node 1:
 #
 #     torchrun --nnodes=1:2 --nproc-per-node=1 --max-restarts=3 \
 #         --rdzv-backend=c10d --rdzv-endpoint=node1:29500 train.py
 #
-# When the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with
-# different numbers in `RANK` and `WORLD_SIZE`. A new rank begins without any state, so it has to
-# read a checkpoint. (`--max-restarts` is 0 by default, so that no rank is restarted after it has
-# failed.)
+# `--max-restarts` is 0 by default, so that no rank is restarted after it has failed.
 #
 # ### Predict
 # Two agents train here with your two functions, with steps of 48 samples and a checkpoint after
@@ -771,8 +806,12 @@ if ran is not None:  # in a batch job nobody is killed
     predict.right("70.6", done_again=again, new_processes=len(new))
 
 # %% [markdown]
-# **Explain.** The failure cost the steps since the last checkpoint, and the one that was being
-# computed. The rank that continues is a new process, although nothing was wrong with the old one.
+# **Explain.** The rank that continues is a new process, although the old one had not failed. When
+# the set of nodes or ranks changes, the agents **end all ranks** and start new ones, with different
+# numbers in `RANK` and `WORLD_SIZE`. A new rank begins without any state, so it has to read a
+# checkpoint. The failure therefore cost the steps since the last checkpoint, and the one that was
+# being computed.
+#
 # The epoch has 1,000 samples, and the final weights contain each of them once. The last loss is
 # that of the control, although two different groups of ranks computed the steps. A single number
 # for the position in the data made this possible.
@@ -784,8 +823,10 @@ if ran is not None:  # in a batch job nobody is killed
 # Here the process was killed, which is noticed at once, because its kernel closes its connections.
 # When a node is unplugged, no connection is closed, and a silent node looks like a [straggler](../labs/GLOSSARY.md#straggler). The
 # other ranks wait until a timeout, which is ten minutes with [NCCL](../labs/GLOSSARY.md#NCCL) and half an hour with PyTorch's
-# Gloo, unless you set another value ([lab 72](72_hangs_and_failures.ipynb)). On Slurm, an elastic job also needs `--no-kill` for
-# `sbatch` and `srun`. Otherwise Slurm ends it along with the lost node.
+# Gloo, unless you set another value ([lab 72](72_hangs_and_failures.ipynb)).
+#
+# On Slurm, an elastic job also needs `--no-kill` for `sbatch` and `srun`. Otherwise Slurm ends it
+# along with the lost node.
 #
 # ## 8. Going further (optional): other systems
 # This part takes about 5 more minutes.
@@ -799,11 +840,13 @@ if ran is not None:  # in a batch job nobody is killed
 # | [Horovod Elastic](https://horovod.readthedocs.io/en/stable/elastic_include.html) | the other ranks, with a copy of the state in memory | call `state.commit()` often, and train from `state` |
 # | MPI with [ULFM](https://docs.open-mpi.org/en/v5.0.x/features/ulfm.html), user-level failure mitigation | the other ranks | handle the error (`MPI_Comm_revoke` interrupts ranks that have not noticed it), agree (`MPI_Comm_agree`), and make a communicator without the failed ranks (`MPI_Comm_shrink`) |
 #
-# In Horovod Elastic, one of two exceptions tells a rank what has happened. After
-# `HorovodInternalError` a step was interrupted in its middle, so all ranks return to the last copy.
-# After `HostsUpdatedInterrupt` a node has come or will go, and all ranks are between the same two
-# steps. If they look for new nodes only in `state.commit()`, which makes the copy first, no step
-# has to be undone.
+# In Horovod Elastic, one of two exceptions tells a rank what has happened:
+#
+# - After `HorovodInternalError`, a step was interrupted in its middle, so all ranks return to the
+#   last copy.
+# - After `HostsUpdatedInterrupt`, a node has come or will go, and all ranks are between the same two
+#   steps. If the ranks look for new nodes only in `state.commit()`, which makes the copy first, no
+#   step has to be undone.
 #
 # Such a job is started by `horovodrun --min-np 1 --host-discovery-script ./hosts.sh …`, where the
 # script prints a line such as `node7:4` for each node. `ElasticSampler` divides the data again when
@@ -814,16 +857,17 @@ if ran is not None:  # in a batch job nobody is killed
 # three systems, the state that only the lost rank had is gone, so a checkpoint, or a copy on
 # another rank, is still necessary.
 #
-# ### Strangers
-# A rendezvous decides which processes become ranks, and ranks *unpickle* what they receive, which
-# can run any code. PyTorch's store has no secret and listens on every address, and Horovod 0.28.1,
-# as `pip` installs it, unpickles what a stranger sends (CVE-2024-10190). Use nodes of your own
-# (`sbatch --exclusive`) and a network that other jobs do not reach.
+# ### Files and processes that you do not trust
+# `torch.save` writes a *pickle*, and a pickle can contain a function call, which is executed when
+# the file is read (*unpickled*). The labs read files with `torch.load(path, weights_only=True)`,
+# which accepts tensors, numbers, strings, and lists, tuples and dicts of them, and refuses such
+# calls.
 #
-# A file can do the same harm. `torch.save` writes a *pickle*, and a pickle can contain a function
-# call, which is executed when the file is read. The labs read files with
-# `torch.load(path, weights_only=True)`, which accepts tensors, numbers, strings, and lists, tuples
-# and dicts of them, and refuses such calls.
+# A rendezvous decides which processes become ranks, and ranks unpickle what they receive, so a
+# stranger's process can run any code in them. PyTorch's store has no secret and listens on every
+# address, and Horovod 0.28.1, as `pip` installs it, unpickles what a stranger sends
+# (CVE-2024-10190). Use your own nodes (`sbatch --exclusive`) and a network that other jobs do not
+# reach.
 #
 # ### In pieces, and in the background
 # In this lab, rank 0 writes for all ranks. With [FSDP](../labs/GLOSSARY.md#FSDP) (fully sharded data parallel), rank 0 does not

@@ -68,14 +68,17 @@ plots.images(
 
 # %% [markdown]
 # An image has 8 × 8 pixels, which are 64 numbers from 0 (white) to 1 (black). Its **label** is the
-# digit that it shows. We use 1,536 images to train the network and 261 others to test it. Labs [11](11_same_net_in_tensorflow.ipynb),
-# [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the same network and the same batches in the same order, so
-# their curves can be compared.
+# digit that it shows. We use 1,536 images to train the network and 261 others to test it.
 #
-# A network is a function with adjustable numbers, its **weights**. (Those that are only added are
-# called **biases**.) Training changes them in **steps**. A step computes with a **batch** of 128
-# images and changes all weights once. After 12 steps each of the 1,536 images has been used once,
-# which is called an **epoch**, so the ten epochs of this lab have 120 steps.
+# A network is a function with adjustable numbers, its **weights**. (A weight that is added to a
+# sum, instead of multiplied by an input, is called a **bias**.) Training changes the weights
+# gradually:
+#
+# | term | meaning | in this lab |
+# |---|---|---|
+# | **batch** | the images that are used together | 128 images |
+# | **step** | one computation with a batch, which changes all weights once | 120 steps |
+# | **epoch** | as many steps as it takes to use each training image once | 12 steps, ten times |
 #
 # ## The loss
 # For each image a network computes ten numbers z, one for each digit, which are called **logits**.
@@ -88,10 +91,16 @@ plots.images(
 # close to 0 if the network assigns a high probability to the right digit, and large if it assigns a
 # high probability to a wrong one. The loss of a batch is the *mean* over its images.
 #
-# Here is an example with three classes. The logits (2, 0, 0) have the exponentials 7.39, 1 and 1,
-# so the probabilities are 0.787, 0.1065 and 0.1065. If the label is 0, the loss is −log 0.787 =
-# 0.24. If the label is 1, the loss is −log 0.1065 = 2.24. A batch of two images with these logits
-# and the labels 0 and 1 has the loss (0.24 + 2.24) / 2 = 1.24.
+# Here is an example with three classes and the logits (2, 0, 0):
+#
+# | class k | logit `z[k]` | `exp(z[k])` | `p[k]` | loss if k is the label |
+# |---|---|---|---|---|
+# | 0 | 2 | 7.39 | 0.787 | −log 0.787 = 0.24 |
+# | 1 | 0 | 1 | 0.1065 | −log 0.1065 = 2.24 |
+# | 2 | 0 | 1 | 0.1065 | −log 0.1065 = 2.24 |
+#
+# A batch of two images with these logits and the labels 0 and 1 has the loss
+# (0.24 + 2.24) / 2 = 1.24.
 #
 # ### Predict
 # A network that has learned nothing gives each of the ten digits the same probability. What is its
@@ -116,7 +125,8 @@ predict("10.1", loss_knowing_nothing=...)  # a number
 # - The probabilities do not change if you subtract the same number from all logits of an image. So
 #   subtract the largest logit of each row, `logits.max(axis=1, keepdims=True)`, and use the result
 #   as z.
-# - Since log(exp(z) / sum) equals z − log(sum), you can avoid computing log(0).
+# - Since log(exp(z) / s) equals z − log(s), where s is the sum of the row's exponentials, you can
+#   avoid computing log(0).
 #
 # <details><summary>Hint 1: which sum?</summary>
 #
@@ -149,30 +159,34 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 
 
 # %% [markdown]
-# **Explain.** Each probability is 0.1, and −log 0.1 is ln 10 = 2.30. Remember this number: if the
-# loss of a training run stays there, the network learns nothing.
+# **Explain.** Each probability is 0.1, and −log 0.1 is ln 10 = 2.30. Remember this number. If
+# the loss of a training run stays there, the network learns nothing.
 #
 # ## The gradient
-# In which direction does each weight change the loss? Consider a single layer,
+# The **gradient** of the loss consists of its derivatives with respect to all weights. A derivative
+# says how fast the loss grows when this one weight grows. Consider a single layer,
 # `logits = images @ weights + bias`. We go backward, from the loss to the logits and from the
 # logits to the weights.
 #
 # **With respect to the logits of one image.** The loss is `-log(p[label])`, and `p[label]` is
-# `exp(z[label]) / sum(exp(z))`, so the loss is `log(sum(exp(z))) - z[label]`. The derivative of its
-# first term with respect to `z[k]` is `exp(z[k]) / sum(exp(z))`, which is `p[k]`. The second term
-# subtracts 1 if k is the label. Let y be the row that is 1 at the label and 0 elsewhere. Then the
-# derivative is `p - y`.
+# `exp(z[label]) / sum(exp(z))`, so the loss is `log(sum(exp(z))) - z[label]`. We need the
+# derivative of these two terms with respect to each logit `z[k]`:
 #
-# For the logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the
-# derivative is about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows
-# and the others become smaller.
+# - For the first term it is `exp(z[k]) / sum(exp(z))`, which is `p[k]`.
+# - The second term subtracts 1 if k is the label.
+#
+# Let y be the row that is 1 at the label and 0 elsewhere. Then the derivative is `p - y`. For the
+# logits (2, 0, 0) from above and the label 1, for example, y is (0, 1, 0) and the derivative is
+# about (0.79, −0.89, 0.11). The loss therefore falls if the logit of class 1 grows and the others
+# become smaller.
 #
 # **With respect to the logits of a batch.** The loss of N images is the mean of their losses, so
 # the derivative is `d = (p - y) / N`, with one row for each image.
 #
 # **With respect to the weights.** The logit `z[k]` of image i grows by `images[i, j]` for each unit
-# of `weights[j, k]`. Summed over the images, the derivative is `images.T @ d`: a (64, N) matrix
-# times an (N, 10) matrix is a (64, 10) matrix, like the weights.
+# of `weights[j, k]`, so the loss grows by `images[i, j] * d[i, k]`. Summed over the images i, this
+# is `images.T @ d`. A (64, N) matrix times an (N, 10) matrix is a (64, 10) matrix, like the
+# weights.
 #
 # **With respect to the bias.** The bias is added to every row, so its gradient is the sum of d over
 # the rows, which is ten numbers.
@@ -180,29 +194,17 @@ predict.right("10.1", loss_knowing_nothing=loss.item())
 # A step of **stochastic gradient descent** (SGD) changes every weight *against* its gradient: the
 # new weight is the old weight minus the learning rate times the gradient.
 #
-# <details><summary>Another loss: the mean squared error</summary>
-#
-# If a network predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
-# is the **mean squared error**. With `sum((z - y)**2) / 2` as the loss of a sample, where y is the
-# true amounts, the derivative is `z - y`. It has the same form as `p - y`, prediction minus truth,
-# and everything else in this section stays the same. (`F.mse_loss` has no factor 1/2, and divides
-# by the number of all values, images times outputs.)
-#
-# For classes one could also take the squared error of the *probabilities*. Where the network is
-# certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and nothing is
-# learned. With cross-entropy, `p - y` is nearly −1 at the label there.
-# </details>
-#
-# ### Exercise 10.2 · One SGD step by hand
-# For one layer, change weights and bias **in place**, so that the caller's arrays change. The
-# function computes the logits and p itself, because your `cross_entropy` returns only the loss. As
-# in 10.1, logits of 1,000 must not overflow. The function returns nothing. About seven lines.
-# *(intermediate)*
-#
 # Here is an example with two pixels and three classes. Let the batch be the single image (1, 0.5)
 # with the derivative d = (0.79, −0.89, 0.11) from above. The gradient of the weights is a (2, 3)
 # matrix with the rows 1 · d and 0.5 · d, and the gradient of the bias is d. With a learning rate of
 # 0.1, the step changes the bias by (−0.079, 0.089, −0.011).
+#
+# ### Exercise 10.2 · One SGD step by hand
+# Write one SGD step for one layer. About seven lines. *(intermediate)*
+#
+# - Change weights and bias **in place**, so that the caller's arrays change. Return nothing.
+# - Compute the logits and p in the function, because your `cross_entropy` returns only the loss.
+# - As in 10.1, logits of 1,000 must not overflow.
 #
 # <details><summary>Hint 1: in place</summary>
 #
@@ -265,18 +267,33 @@ for seed, (losses, share) in zip(seeds, by_hand, strict=True):
 # in the order of the images, because all weights begin at 0, so their results differ by a few
 # images.
 #
+# <details><summary>Another loss: the mean squared error</summary>
+#
+# If a network predicts *amounts* instead of classes, such as tomorrow's temperature, the usual loss
+# is the **mean squared error**. With `sum((z - y)**2) / 2` as the loss of a sample, where y is the
+# true amounts, the derivative is `z - y`. It has the same form as `p - y`, prediction minus truth,
+# and everything else in this section stays the same. (`F.mse_loss` has no factor 1/2, and divides
+# by the number of all values, images times outputs.)
+#
+# For classes one could also take the squared error of the *probabilities*. Where the network is
+# certain and wrong, softmax is flat, so the gradient of this loss is nearly 0 and the network
+# learns almost nothing. With cross-entropy, `p - y` is nearly −1 at the label there.
+# </details>
+#
 # ## The same in PyTorch, with three layers
 # A layer computes weighted sums. Weighted sums of weighted sums are again weighted sums, so two
 # layers alone would be no better than one. **ReLU** (rectified linear unit) between them prevents
 # this. It is `relu(x) = max(x, 0)`, applied to each number separately.
 #
-# ``` 64 pixels -> [ layer 1 ] -> 128 numbers -> ReLU -> [ layer 2 ] -> 64 -> ReLU -> [ layer 3 ] ->
-# 10 logits
-#               64 x 128                              128 x 64                      64 x 10
-# ```
+# | layer | inputs | outputs | then |
+# |---|---|---|---|
+# | 1 | 64 pixels | 128 numbers | ReLU |
+# | 2 | 128 numbers | 64 numbers | ReLU |
+# | 3 | 64 numbers | 10 logits | |
 #
-# This network has 17,226 weights and biases. The labs choose its initial weights as He et al.
-# (2015) do: normally distributed with variance 2 / inputs.
+# This network has 17,226 weights and biases. Its initial weights are normally distributed with
+# variance 2 / inputs, as in He et al. (2015). Labs [11](11_same_net_in_tensorflow.ipynb), [30](30_average_gradients.ipynb), [40](40_horovod_pytorch.ipynb) and [41](41_horovod_tensorflow.ipynb) use the same images, the same
+# network and the same batches in the same order, so their curves can be compared.
 
 # %%
 train_x, train_y, test_x, test_y = (torch.tensor(part, device=device) for part in samples)
@@ -292,28 +309,24 @@ print(new_net())
 
 # %% [markdown]
 # ### The training step
-# The *forward pass* computes the logits from the images, and PyTorch records its operations.
-# `loss.backward()` processes this record in reverse (**autograd**) and *adds* the gradient of every
-# weight to the weight's `.grad`. For example, if `.grad` is 3 after one step and the gradient of
-# the next loss is 2, `.grad` becomes 5, unless it is cleared between the two.
+# The *forward pass* computes the logits from the images, and PyTorch records its operations. The
+# *backward pass* processes this record in reverse to compute the gradients, so you don't derive
+# them by hand any more. This is called **autograd**.
 #
-# An **optimizer** such as `torch.optim.SGD(net.parameters(), lr=0.2)` knows the weights:
-# `optimizer.zero_grad()` clears all `.grad`, and `optimizer.step()` updates all weights.
-#
-# `F.cross_entropy(logits, labels)` is your function from 10.1, with softmax and mean included. It
-# returns a tensor, which `.item()` converts to a plain number.
-#
-# ### Predict
-# Suppose that only the multiply-adds for an image take time. How many times as long as the forward
-# pass does the backward pass take then? In each layer the forward pass has one matrix product, and
-# the backward pass has two: one for the gradient of the weights and one for the gradient of the
-# layer's inputs. The inputs of the first layer are the images, whose gradient is not needed.
+# In each layer the forward pass has one matrix product, and the backward pass has two: one for the
+# gradient of the weights and one for the gradient of the layer's inputs. The inputs of the first
+# layer are the images, whose gradient is not needed. The table shows the multiply-adds for one
+# image:
 #
 # | layer | forward pass | backward pass, weights | backward pass, inputs |
 # |---|---|---|---|
 # | 1 | 64 × 128 = 8,192 | 8,192 | none |
 # | 2 | 128 × 64 = 8,192 | 8,192 | 8,192 |
 # | 3 | 64 × 10 = 640 | 640 | 640 |
+#
+# ### Predict
+# Suppose that only these multiply-adds take time. How many times as long as the forward pass does
+# the backward pass take then?
 
 # %%
 predict("10.3", backward_over_forward=...)  # a number
@@ -323,6 +336,21 @@ predict("10.3", backward_over_forward=...)  # a number
 # ### Exercise 10.3 · The training step
 # Write one training step: clear the gradients, compute forward pass and loss, compute the backward
 # pass, and update the weights. About five lines. *(beginner)*
+#
+# The **optimizer**, for example `torch.optim.SGD(net.parameters(), lr=0.2)`, is the object that
+# updates the weights. A step uses these calls:
+#
+# | call | effect |
+# |---|---|
+# | `net(images)` | returns the logits |
+# | `F.cross_entropy(logits, labels)` | your function from 10.1, but returns a tensor |
+# | `loss.item()` | converts this tensor to a plain number |
+# | `loss.backward()` | *adds* the gradient of every weight to the weight's `.grad` |
+# | `optimizer.step()` | updates all weights |
+# | `optimizer.zero_grad()` | clears all `.grad` |
+#
+# For example, if `.grad` is 3 after one step and the gradient of the next loss is 2, `.grad`
+# becomes 5, unless it is cleared between the two.
 #
 # <details><summary>Hint 1: what is in .grad?</summary>
 #
@@ -351,19 +379,22 @@ check("10.3", train_step)
 # To find out where the time of a step goes, we time five calls. Each does more than the call before
 # it:
 #
-# 1. the forward pass without a record, which is called **inference**, because the network is used
-#    and not trained;
-# 2. the forward pass with a record;
-# 3. the forward pass and the loss;
-# 4. clearing the gradients, forward pass, loss and backward pass;
-# 5. the whole step, with the update.
+# | row in the output | the call |
+# |---|---|
+# | `forward` | the forward pass without a record |
+# | `recording` | the forward pass with a record |
+# | `loss` | the forward pass and the loss |
+# | `clear, backward` | clearing the gradients, forward pass, loss and backward pass |
+# | `update` | the whole step, with the update |
+#
+# The first call is called **inference**, because the network is used and not trained.
 #
 # `timing.in_turns(calls)` lets the calls take turns, as `timing.ratio` in [lab 01](01_time_it_properly.ipynb) does with two
-# calls. The table has a row for each call: its time, and how much longer it takes than the call
-# before it. In the fourth row, for example, the last number is the time of clearing and the
-# backward pass alone.
+# calls. For each call the next cell prints its time, and how much longer it takes than the call
+# before it. In the row `clear, backward`, for example, the last number is the time of clearing and
+# the backward pass alone.
 #
-# Below the table is a control, a step with a single image, which has almost no arithmetic.
+# The last two lines are a control, a step with a single image, which has almost no arithmetic.
 
 # %%
 images = train_x[:batch]
@@ -416,27 +447,27 @@ print(f"a training step takes {whole.median / until['forward'].median:.1f} times
 
 
 # %% [markdown]
-# **Explain.** The forward pass has 17,024 multiply-adds and the backward pass 25,856, so the
-# arithmetic predicts 1.5. The measured ratio compares times, and with 128 images you should see a
-# larger one, up to slightly more than 2. A likely reason is that every call has a fixed overhead
+# **Explain.** *The backward pass.* The forward pass has 17,024 multiply-adds and the backward pass
+# 25,856, so the arithmetic predicts 1.5. With 128 images you should measure a larger ratio of the
+# two times, up to slightly more than 2. A likely reason is that every call has a fixed overhead
 # ([lab 12](12_find_the_bottleneck.ipynb)), and that clearing and the backward pass consist of more calls than the forward pass with
 # the loss.
 #
-# A training step takes several times as long as inference, of which arithmetic explains a factor of
-# (17,024 + 25,856) / 17,024 = 2.5. The bar shows the remaining parts: the loss, the update, and the
-# recording, which may be too small to see.
+# *The whole step.* A training step takes several times as long as inference. Arithmetic explains
+# only a factor of 1 + 1.5 = 2.5. The bar shows the parts that are not in this factor, which are the
+# loss, the update, and the recording (it may be too small to see).
 #
-# Each part of the bar is a difference of two times, so it has the noise of both. A negative
-# difference counts as 0, so the height of the bar can differ a little from the time of a step. The
-# lines on the bar show the interquartile range.
+# *The overhead.* The step with one image has a 128th of the arithmetic and still takes a large part
+# of the time of the whole step. On a GPU both may even take equally long, because a GPU computes
+# this little almost at once.
 #
-# How much of the step is overhead? The step with one image has a 128th of the arithmetic and still
-# takes a large part of the time of the whole step. On a GPU both may even take equally long,
-# because a GPU computes this little almost at once.
+# *The bars.* Each part of the bar is a difference of two times, so it has the noise of both. A
+# negative difference counts as 0, so the height of the bar can differ a little from the time of a
+# step. The lines on the bar show the interquartile range.
 #
 # A larger batch shares the overhead among more images, so it raises the **throughput** (images per
-# second), while each image has to wait for its batch (its **latency**). For training the throughput
-# matters, because no single image is urgent.
+# second). The **latency**, the time until an image's result is ready, grows too, because each image
+# has to wait for its batch. For training the throughput matters, because no single image is urgent.
 #
 # ### Train
 # Now we train the three layers with your step, once for each seed, and compare the loss with that
@@ -467,12 +498,12 @@ plots.loss(both, title=title, name="loss")
 # another batch.
 #
 # One layer begins at 2.30, because its weights were 0, so it gave all digits the same probability.
-# Three layers begin at a higher loss: their initial weights are not 0, so the network prefers some
-# digits before it has learned which are right. They end at a lower loss. (One layer might reach the
-# same loss with more steps, which these curves do not show.)
+# Three layers begin at a higher loss, because their initial weights are not 0, so the network
+# prefers some digits before it has learned which are right.
 #
-# The next exercise shows, with all seeds, whether a lower *training* loss also means that more test
-# digits are right.
+# Three layers end at a lower loss. (One layer might reach the same loss with more steps, which
+# these curves do not show.) The next exercise shows, with all seeds, whether a lower *training*
+# loss also means that more test digits are right.
 #
 # ### Exercise 10.4 · Accuracy
 # Compute the share of images whose largest logit is at their label. For example, the logits (2, 0,
@@ -481,13 +512,19 @@ plots.loss(both, title=title, name="loss")
 # A measurement must not change anything for the following training, and must not cost more than
 # necessary:
 #
-# - Some layers behave differently in training. For example, **dropout** sets a random part of its
-#   input to 0. So switch the network to evaluation mode with `net.eval()`, and afterwards restore
-#   the mode that it had: `net.training` is the mode (True in training), and `net.train(True)` or
-#   `net.train(False)` sets it for the network and all its layers. (Here all layers had
-#   the same mode before.)
-# - No gradient is needed, so switch off the recording with `with torch.inference_mode():`, and call
-#   the network only once.
+# - *Mode.* Some layers behave differently in training. For example, **dropout** then sets a random
+#   part of its input to 0. So measure in evaluation mode, and afterwards restore the mode that the
+#   network had.
+# - *Cost.* No gradient is needed, so switch off the recording with `with torch.inference_mode():`,
+#   and call the network only once.
+#
+# | expression | meaning |
+# |---|---|
+# | `net.training` | the mode: True in training, False in evaluation |
+# | `net.eval()` | switches the network and all its layers to evaluation mode |
+# | `net.train(mode)` | sets the mode, True or False, of the network and all its layers |
+#
+# You can assume that all layers have the same mode as the network when your function is called.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -527,11 +564,13 @@ plots.bars(
 )
 
 # %% [markdown]
-# **Explain.** With each seed, three layers should get more of the 261 test digits right than one
-# layer. One image is 0.4 %, and the results of different seeds differ by a few images. The bars
-# show the share of *wrong* digits, in which the difference is easier to see: the median of the
-# seeds, with the interquartile range as a line. If the printed shares of one layer and of three
-# layers overlap, for example after only a few epochs, these runs do not show a difference.
+# **Explain.** The bars show the share of *wrong* digits, in which the difference is easier to see.
+# A bar is the median of the seeds, and its line the interquartile range.
+#
+# With each seed, three layers should get more of the 261 test digits right than one layer. One
+# image is 0.4 %, and the results of different seeds differ by a few images. If the printed shares
+# of one layer and of three layers overlap, for example after only a few epochs, these runs do not
+# show a difference.
 #
 # ### What you take away
 # - The loss of a batch is a **mean**, so N images on one device can become N/4 images on each of
@@ -544,10 +583,10 @@ plots.bars(
 # - Measure accuracy in evaluation mode and in `inference_mode`, and restore the mode of the
 #   network.
 #
-# ## Going further (optional): too low, right, too high
-# (This part takes 10 minutes, which are not counted above.) Why did we choose a learning rate of
-# 0.2? It determines how far a step changes the weights against the gradient. But a gradient is the
-# slope at the current weights, so it is valid only nearby.
+# ## Going further (optional): too low, right, too high (10 minutes)
+# Why did we choose a learning rate of 0.2? The rate determines how far a step changes the weights
+# against the gradient. But a gradient is the slope at the current weights, so it is valid only
+# nearby.
 #
 # - If the rate is **too low**, the loss falls, but each step changes little.
 # - If the rate is **too high**, a step goes so far that the slope is no longer valid there, and the
@@ -557,10 +596,11 @@ plots.bars(
 # hundredth of `learning_rate`, with `learning_rate`, and with ten times `learning_rate`.
 #
 # ### Predict
-# With a hundredth of the rate, each step changes the weights only a hundredth as much. After how
-# many steps with the full rate is the loss about as low as it is after all 120 steps with a
-# hundredth of it? And what is the loss of a network that has been spoiled by a step that was too
-# long, so that it knows nothing? (You computed it in 10.1.)
+# - With a hundredth of the rate, each step changes the weights only a hundredth as much. Take the
+#   loss after all 120 of these steps. After how many steps with the full rate is the loss about as
+#   low?
+# - A step that is too long can spoil a network, so that it gives all digits about the same
+#   probability. What is its loss then? (You computed it in 10.1.)
 
 # %%
 predict("10.3", steps_of_full_rate=..., loss_spoiled=...)  # two numbers
@@ -598,11 +638,13 @@ predict.compare("10.3", steps_of_full_rate=steps, loss_spoiled=last_epoch(high))
 # steps.
 #
 # *Too high* jumps up within the first steps and ends near 2.3, which is the loss of a network that
-# knows nothing. The printed lines show why it does not recover. The long steps have moved the
-# weights so far that most units of layer 2 are silent, which means that ReLU returns 0 for every
-# test image. Where a unit is also 0 for every image of a batch, it passes no gradient, so it
-# usually remains silent. (You might see fewer silent units and a loss that still jumps, if the run
-# has not reached that state yet.)
+# gives all digits the same probability. The printed lines show why the loss does not fall again.
+# The long steps have moved the weights so far that most units (outputs) of layer 2 are *silent*,
+# which means that ReLU returns 0 for every test image.
+#
+# Where a unit is also 0 for every image of a batch, it passes no gradient, so it usually remains
+# silent. (You might see fewer silent units and a loss that still jumps, if the run has not reached
+# that state yet.)
 #
 # Which learning rate is the highest that still works? The next cell trains with more rates, each
 # with every seed, which takes a few seconds.
@@ -617,9 +659,9 @@ axes = {"xlabel": "learning rate", "ylabel": "loss of the last epoch", "logx": T
 plots.lines({"": at_the_end}, title="The loss after training with each rate", **axes, name="rates")
 
 # %% [markdown]
-# **Explain.** From low to high rates you should see the loss fall, until it rises steeply between
-# the last two rates, 0.6 and 2. At 2, nothing is learned any more. A point is the median of the
-# seeds, and its line, which is often shorter than the point, the interquartile range.
+# **Explain.** A point is the median of the seeds, and its line, which is often shorter than the
+# point, is the interquartile range. From low to high rates you should see the loss fall, until it
+# rises steeply between the last two rates, 0.6 and 2. At 2 the network no longer learns.
 #
 # In practice one searches for this limit and stays well below it, because it is not the same for
 # each seed, network and batch size. If the loss of your own run falls very slowly, the rate is too
@@ -634,16 +676,19 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # may work or fail. [Lab 30](30_average_gradients.ipynb) tries it.
 # </details>
 #
-# ## On a GPU (optional): a workload that fills it
-# (Reading takes about 5 minutes and the run about a minute on a GPU, which are not counted above.
-# On a CPU the next cell prints one sentence.)
-#
+# ## On a GPU (optional): a workload that fills it (6 minutes)
 # The digits' network is so small that a GPU spends most of a step on starting operations. This
-# section therefore trains two networks that are large enough, with the `train_step` that you wrote:
-# [ResNet-50](https://arxiv.org/abs/1512.03385) on images of 224 × 224 pixels, and [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf) with 124 million
-# parameters on texts of 1,024 tokens. Images and tokens are random numbers that are already on the
-# device, so no step waits for a disk ([lab 15](15_input_pipeline.ipynb)). On a GPU with bfloat16 these networks compute in
-# this format ([lab 14](14_mixed_precision_and_memory.ipynb)).
+# section therefore trains two networks that are large enough, with the `train_step` that you wrote.
+# (On a CPU the next cell prints one sentence.)
+#
+# | network | sample | operations of a step |
+# |---|---|---|
+# | [ResNet-50](https://arxiv.org/abs/1512.03385) | an image of 224 × 224 pixels | 24.3 · 10⁹ per image |
+# | [GPT-2](https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf), 124 million parameters | a text of 1,024 tokens | 0.85 · 10⁹ per token |
+#
+# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
+# as two. Images and tokens are random numbers that are already on the device, so no step waits for
+# a disk ([lab 15](15_input_pipeline.ipynb)). On a GPU with bfloat16 these networks compute in this format ([lab 14](14_mixed_precision_and_memory.ipynb)).
 #
 # How much of the device does a step use? **Model FLOPs utilization** ([MFU](https://arxiv.org/abs/2204.02311))
 # compares the operations that the model needs with those that the device could execute in the same
@@ -652,10 +697,8 @@ plots.lines({"": at_the_end}, title="The loss after training with each rate", **
 # $$\text{MFU} = \frac{\text{operations of a forward and a backward pass}}
 # {\text{seconds of a step} \times \text{operations per second at the device's peak}}$$
 #
-# PyTorch counts the operations of the matrix products and convolutions, and a multiply-add counts
-# as two. A step of ResNet-50 has 24.3 · 10⁹ operations for each image, and a step of GPT-2 has 0.85
-# · 10⁹ for each token. The peak is the one that NVIDIA publishes for bfloat16 without sparsity, or
-# a measured one where labkit does not know the device.
+# The peak is the one that NVIDIA publishes for bfloat16 without sparsity, or a measured one where
+# labkit does not know the device.
 #
 # The parameter `workload` chooses the networks: `"resnet50"`, `"gpt2"`, or `"digits"` for neither.
 # `"tiny"` takes two steps with tiny variants on any device, which shows only that the code works.
@@ -675,7 +718,7 @@ for name in workloads.chosen(workload):
 # two published numbers to compare with (we did not measure them):
 #
 # - [NVIDIA's own script](https://github.com/NVIDIA/DeepLearningExamples/tree/master/PyTorch/Classification/ConvNets/resnet50v1.5) trained ResNet-50 with 2,470 images/s on one A100 in 16
-#   bits, which is 2,470 · 24.3 · 10⁹ / (312 · 10¹²) = 19 %.
+#   bits. With the A100's peak of 312 · 10¹², this is 2,470 · 24.3 · 10⁹ / (312 · 10¹²) = 19 %.
 # - PaLM, a language model with 540 billion parameters, reached 46 % on 6,144 TPUs. Nearly all
 #   operations of a language model are in large matrix products, which usually get closer to the
 #   peak than convolutions.

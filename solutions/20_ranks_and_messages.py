@@ -16,11 +16,10 @@
 # that gains, and (4) say what a short and a long message cost on your machine. An optional part at
 # the end is not included in the minutes.
 #
-# ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](20_protocols.svg)
+# ![Four ranks of one communicator, each with the same program and its own memory; an arrow shows a message from rank 0 to rank 1](20_ranks.svg)
 #
-# *The two protocols for sending; time runs downward. A short message is sent eagerly: `Send` copies
-# it and returns. A long message waits for its receiver (rendezvous), and until then `Send` does not
-# return.*
+# *Four ranks run the same program, each with its own memory. Only messages move data from one
+# memory to another.*
 #
 # Needs: mpi · Ranks: 4 · Minutes: 55 · Level: beginner · Before: 00
 
@@ -59,10 +58,11 @@ sizes = (8, 64, 512, 4096, 32768, 262144, 2097152, 8388608)  # bytes per message
 # For the calls with a capital letter, the receiver has to provide an array of the same dtype, which
 # is at least as long as the message. `Recv` then fills it.
 #
+# A receive waits until its message has arrived. Messages from one rank to another arrive in the
+# order in which they were sent, as the next cell shows.
+#
 # As in lab 00, `launch.run(function, ranks=4)` runs `function(comm)` in four processes, shows the
-# lines that they print with the rank's number in front, and returns the list of their results. The
-# next cell shows that messages from one rank to another arrive in the order in which they were
-# sent.
+# lines that they print with the rank's number in front, and returns the list of their results.
 
 
 # %%
@@ -90,9 +90,11 @@ predict("20.1", arrives_at_rank_0=6, messages=4)
 
 # %% [markdown]
 # ### Exercise 20.1 · Pass a token round the ring
-# Write this program for any number of ranks, with `send` and `recv`. The right neighbor of the last
-# rank is rank 0. **Return the number that arrived**, on every rank: 0 on rank 1, 0 + 1 on rank 2,
-# 0 + 1 + 2 on rank 3. Each rank sends one message and receives one. About 6 lines. *(beginner)*
+# Write this program for any number of ranks, with `send` and `recv`. About 6 lines. *(beginner)*
+#
+# - Each rank sends one message and receives one. The right neighbor of the last rank is rank 0.
+# - **Return the number that arrived**, on every rank. For example, this is 0 on rank 1, 0 + 1 on
+#   rank 2, and 0 + 1 + 2 on rank 3.
 #
 # <details><summary>Hint 1: who starts?</summary>
 #
@@ -141,8 +143,8 @@ check("20.1", pass_token)
 # first?
 #
 # ### Predict
-# Two ranks want to exchange vectors. **Both send first**, and then both receive, as in the next
-# cell. Does this program end (1) or hang (0) with 10 values, and with a million values?
+# Two ranks exchange vectors. **Both send first**, and then both receive, as in the next cell. Does
+# this program end (1) or hang (0) with 10 values, and with a million values?
 
 
 # %%
@@ -175,34 +177,40 @@ if world.launcher() is None:  # under mpiexec or srun the hang would take the wh
 predict.compare("20.2", **ended)
 
 # %% [markdown]
-# **Explain.** The second run was a *deadlock*: each rank waits for the other, so neither of them can
-# continue. The message names the line of the cell in which each rank waits.
+# **Explain.** The second run was a *deadlock*, in which each rank waits for the other, so neither
+# of them can continue. The error message names the line of the cell in which each rank waits.
 #
-# The reason is that MPI libraries usually have two protocols for sending, which the figure at the
-# top shows (the standard prescribes neither):
+# The reason is that MPI libraries usually have two protocols for sending (the standard prescribes
+# neither):
 #
 # - *Eager*: the library copies a short message into an internal buffer for the receiver, and `Send`
 #   returns immediately.
 # - *Rendezvous*: a long message stays with the sender until the receiver asks for it, and `Send`
 #   does not return before that.
 #
+# ![Two sequence diagrams of a sender and a receiver. Left, eager: Send copies the message and returns at once. Right, rendezvous: Send waits until the receiver has called Recv](20_protocols.svg)
+#
+# *The two protocols for sending; time runs downward.*
+#
 # With a million values both ranks wait in `Send`, so neither of them reaches the `Recv` for which
 # the other one waits. A program that relies on eager messages therefore passes the small test and
 # hangs with the real model.
 #
-# There are two ways to fix it. One is an *order*, in which some ranks send first and the others
-# receive first. The other is *one call that sends and receives*, and leaves the order to MPI:
+# There are two ways to fix such a deadlock. One is an *order*, in which some ranks send first and
+# the others receive first. The other is *one call that sends and receives*, and leaves the order to
+# MPI:
 #
 #     comm.Sendrecv(own, dest=2, recvbuf=theirs, source=7)  # own goes to rank 2, theirs is filled by rank 7
 #
 # ### Exercise 20.2 · Everyone to the right
 # Every rank sends its vector to its right neighbor and returns the vector that comes from its left
-# neighbor. Use the calls for arrays, which begin with a capital letter. The function must work for
-# vectors of any length and dtype and for any number of ranks, also where even a short `Send` waits
-# for its `Recv`, as the standard allows. 1 to 6 lines. *(beginner)*
+# neighbor. 1 to 6 lines. *(beginner)*
 #
-# If there is only one rank, it is its own left and right neighbor. A plain `Send` to itself can then
-# hang, because this rank cannot call `Recv` while it waits in `Send`.
+# - Use the calls for arrays, which begin with a capital letter.
+# - The function must work for vectors of any length and dtype, also where even a short `Send` waits
+#   for its `Recv`, as the standard allows.
+# - It must work for any number of ranks. A single rank is its own left and right neighbor. A plain
+#   `Send` to itself can hang, because this rank cannot call `Recv` while it waits in `Send`.
 #
 # <details><summary>Hint 1: which fix?</summary>
 #
@@ -233,10 +241,10 @@ check("20.2", shift_right)
 
 # %% [markdown]
 # ## Messages that you don't need to wait for
-# A rank that waits in `Send` or `Recv` does not compute. `Isend` and `Irecv` avoid this. They take
-# the same arguments, and the I stands for *immediate*: these **non-blocking** calls only start a
-# message and return a *request*, and `request.Wait()` completes it. Between the two calls the rank
-# can compute.
+# A rank that waits in `Send` or `Recv` does not compute. The **non-blocking** calls `Isend` and
+# `Irecv` avoid this waiting (the I stands for *immediate*). They take the same arguments, but only
+# start the message and return a *request*. Later, `request.Wait()` completes the message. Between
+# the two calls the rank can compute.
 #
 # **Until its `Wait` returns, the array belongs to MPI.** Do not read an array that is being
 # received, and do not write to an array that is being sent.
@@ -279,8 +287,8 @@ launch.run(swap, ranks=2)
 # 1. *(given)* Start to receive both halos. The list `pending` contains the two requests.
 # 2. Start to send your own edge rows, `strip[0]` to `up` and `strip[-1]` to `down`. Append their
 #    requests to `pending`.
-# 3. While all four messages are in transit, compute the inside, `new[1:-1]`. The rows above it are
-#    `strip[:-2]`, and the rows below it are `strip[2:]`.
+# 3. While all four messages (two to receive, two to send) are in transit, compute the inside,
+#    `new[1:-1]`. The rows above it are `strip[:-2]`, and the rows below it are `strip[2:]`.
 # 4. Wait for all four requests.
 # 5. *(given)* Compute the two edge rows.
 #
@@ -333,8 +341,8 @@ check("20.3", blur)
 
 # %% [markdown]
 # ### Measure: what does overlap gain?
-# In this measurement rank 1 sleeps for as long as rank 0 computes, so its rows arrive late. Rank 0
-# blurs a large strip in three ways:
+# In this measurement rank 1 sleeps for as long as rank 0 computes, so the rows of rank 1 arrive
+# late. Rank 0 blurs a large strip in three ways:
 #
 # - with *no neighbor*, as the control;
 # - with `blur_late`, which first exchanges its halos with blocking calls, and then computes;
@@ -377,16 +385,19 @@ record.add("late neighbour", alone_s=alone, blocking_s=blocking, yours_s=yours, 
 predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 
 # %% [markdown]
-# **Explain.** With blocking calls rank 0 first waits and then computes, so you should see about 2
-# units, where the median of *no neighbor* is the unit. Your blur computes while it waits, and
-# should take hardly more than the control. This is the purpose of non-blocking calls: they hide
-# *waiting*.
+# **Explain.** The unit is the median of *no neighbor*. With blocking calls rank 0 first waits and
+# then computes, so you should see about 2 units. Your blur computes while it waits, and should take
+# hardly more than the control. Non-blocking calls can therefore hide *waiting*, which is their
+# purpose.
 #
-# If the distributions are wide, or if your blur takes much more than 1 unit, other programs probably
-# keep the cores busy, so run the cell again. If your blur always takes about 2 units on a quiet
-# machine, this MPI might send a row of 5,120 bytes by rendezvous. (The optional part at the end
-# measures up to which length a message is eager.) Rank 1 then starts its send after 1 unit, computes
-# for 1 unit, and moves the row only in its `Wait`.
+# Your result may differ for two reasons:
+#
+# - *The distributions are wide, or your blur takes much more than 1 unit.* Other programs probably
+#   keep the cores busy, so run the cell again.
+# - *Your blur always takes about 2 units on a quiet machine.* This MPI might send a row of 5,120
+#   bytes by rendezvous. Rank 1 then starts its send after 1 unit, computes for 1 unit, and moves
+#   the row only in its `Wait`. (The optional part at the end measures up to which length a message
+#   is eager.)
 #
 # Does overlap also hide the time that it takes to *move* a long message?
 # <details><summary>Answer</summary>
@@ -401,17 +412,16 @@ predict.compare("20.3", blocking=blocking / alone, yours=yours / alone)
 # trip is the time of one message.
 #
 # ### Predict
-# How many µs does a message of 8 bytes take between two ranks on this machine, and how many GB/s
-# does a message of 8 MB reach? For comparison, a message between two machines of a cluster might
-# take 2 µs if it is short, and reach 12 GB/s if it is long. On one machine, a core copies the
-# message in memory instead.
+# Between two machines of a cluster, a short message might take 2 µs, and a long one might reach
+# 12 GB/s. On one machine, a core copies the message in memory instead. How many µs does a message
+# of 8 bytes take between two ranks on this machine, and how many GB/s does a message of 8 MB reach?
 
 # %%
 predict("20.3", short_us=1.0, long_GB_per_s=5.0)
 
 # %% [markdown]
-# The next cell prints the time of one message for each size. It plots this time on the left, and the
-# bytes per second on the right.
+# The next cell prints the time of one message for each size. It plots this time on the left, and
+# the bytes per second on the right.
 
 
 # %%
@@ -450,14 +460,18 @@ long = trips[sizes[-1]].median / 2
 predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1e9)
 
 # %% [markdown]
-# **Explain.** You should see that the time hardly depends on the length of short messages. This
-# part is the *latency*. For longer messages the time grows with the length, by a certain number of
-# seconds per byte, and the inverse of this number is the *bandwidth*. The bandwidth might fall
-# again for the longest messages. A likely cause is that they do not fit into the processor's cache.
+# **Explain.** Each point is the median of many samples, and its bar spans the middle half of them
+# (the *interquartile range*). A printed line says *not steady* (lab 01) where the bar is long, or
+# where the last samples were slower or faster than the first. You should not quote such a number.
 #
-# Each point is the median of many samples, and its bar spans the middle half of them (the
-# *interquartile range*). A printed line says *not steady* (lab 01) where the bar is long, or where
-# the last samples were slower or faster than the first. You should not quote such a number.
+# You should see two parts of the curve:
+#
+# - For short messages the time hardly depends on the length. This time is the *latency*.
+# - For longer messages the time grows by a certain number of seconds per byte. The inverse of this
+#   number, in bytes per second, is the *bandwidth*.
+#
+# The bandwidth might fall again for the longest messages. A likely cause is that they do not fit
+# into the processor's cache.
 #
 # Take the two machines of the prediction, with a latency of 2 µs and a bandwidth of 12 GB/s. Which
 # of the two numbers matters for a message of 8 bytes, and which for a gradient of 100 MB?
@@ -479,21 +493,24 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # Lab 21 builds collectives, such as the allreduce that averages gradients, from these calls.
 #
-# ## Going further (optional): the eager limit
-# In the deadlock section messages of 80 bytes were eager, and messages of 8 MB were not, so the limit
-# is between them. This part finds it in about 15 minutes. Lab 22 uses the limit if you have measured it.
+# ## Going further (optional): the eager limit (15 minutes)
+# In the deadlock section messages of 80 bytes were eager, and messages of 8 MB were not, so the
+# limit is between them. This part measures the limit, which you can compare with a
+# result of lab 22.
 #
 # The function `is_eager` tries one size. Its two messages are told apart by a *tag*, a number that
 # is sent with a message. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.
 #
-# - Rank 0 starts an `Isend` with tag 1, and asks the request with `Test()` whether the send has
-#   completed (`Test` returns True or False instead of waiting).
-# - Rank 0 then sends the answer with tag 2.
-# - Rank 1 receives tag 2 first and then tag 1, because it must not call the `Recv` earlier.
+# 1. Rank 0 starts an `Isend` of the message with tag 1.
+# 2. After 2 ms, rank 0 asks the request with `Test()` whether the send has completed. (`Test`
+#    returns True or False instead of waiting.)
+# 3. Rank 0 sends this answer with tag 2.
+# 4. Rank 1 receives the answer first, and only then the message with tag 1. An earlier `Recv` would
+#    let even a rendezvous send complete.
 #
-# The function `largest` finds the limit by *bisection*. It tries the middle between a size that is
-# eager, `low`, and a size that is not, `high`, and moves one of the two there, until the two are
-# neighbors.
+# The function `largest` finds the limit by *bisection*. It starts with a size that is eager, `low`,
+# and a size that is not, `high`. It tries the middle between them, which replaces `low` if it is
+# eager and `high` if not, until `low` and `high` are neighbors.
 
 
 # %%

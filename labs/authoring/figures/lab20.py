@@ -34,3 +34,18 @@ def protocols() -> Canvas:
     canvas.arrow((86, 20), (65, 16.5), "yes", shift=(0, 1.8), dashed=True)
     canvas.arrow((65, 15.5), (86, 10.5), "message", shift=(-1, -2.2))
     return canvas
+
+
+def ranks() -> Canvas:
+    """Four processes with their own memories; a message moves data from one to another."""
+    canvas = Canvas(26)
+    canvas.group((1, 1), 98, 24, "the communicator comm, with comm.size = 4")
+    for rank in range(4):
+        left = 4 + 25 * rank
+        canvas.box((left, 3), 17, 17, fill="light")
+        canvas.text((left + 8.5, 17.2), f"comm.rank = {rank}", bold=True)
+        canvas.text((left + 8.5, 13.6), "same program", size=9)
+        canvas.box((left + 2, 5), 13, 5, "own memory", fill="plain", size=9)
+    canvas.arrow((21.3, 11), (28.7, 11))
+    canvas.text((25, 13.2), "message", size=9)
+    return canvas

@@ -484,8 +484,7 @@ predict.compare("20.3", short_us=short * 1e6, long_GB_per_s=sizes[-1] / long / 1
 #
 # ## Going further (optional): the eager limit (15 minutes)
 # In the deadlock section messages of 80 bytes were eager, and messages of 8 MB were not, so the
-# limit is between them. This part measures the limit, which you can compare with a
-# result of [lab 22](22_latency_and_bandwidth.ipynb).
+# limit is between them. This part measures the limit, which you can compare with a result of [lab 22](22_latency_and_bandwidth.ipynb).
 #
 # The function `is_eager` tries one size. Its two messages are told apart by a *tag*, a number that
 # is sent with a message. For example, `comm.recv(source=0, tag=2)` takes the message with tag 2.

@@ -57,7 +57,8 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # the new parameter 10 − 0.5 · 3 = 8.5, and both workers pull 8.5.
 #
 # ### Exercise 31.1 · A parameter server
-# Rank 0 is the server and computes no gradient. All other ranks are workers. Write one step:
+# Rank 0 is the server and computes no gradient, so its argument `gradient` has no meaning. All
+# other ranks are workers. Write one step:
 #
 # | the server (rank 0) | each worker |
 # |---|---|
@@ -65,9 +66,12 @@ patience = 30  # seconds after which a check calls the ranks stuck
 # | updates `parameters`, in place | |
 # | sends `parameters` to each worker | receives them into its own `parameters` |
 #
-# The update is `parameters -= rate * mean`. It writes into the existing array, while
-# `parameters = …` would create another one. Use `Send` and `Recv`, not a [collective](../labs/GLOSSARY.md#collective), because the
-# lab compares the two. `comm.Recv(box)` without a `source` accepts whichever message arrives first.
+# - Use `Send` and `Recv`, not a [collective](../labs/GLOSSARY.md#collective), because the lab compares the two.
+# - A `box` is an array of the same size as `parameters`. `comm.Recv(box)` without a `source`
+#   accepts whichever message arrives first.
+# - The update is `parameters -= rate * mean`, in which `rate` is the learning rate. It writes into
+#   the existing array, while `parameters = …` would create another one.
+#
 # This takes about 10 lines. *(beginner)*
 #
 # <details><summary>Hint 1: a worker</summary>
@@ -102,12 +106,13 @@ check("31.1", server_step)
 # which they arrive.
 #
 # ### Predict
-# VGG-16 has 138 million parameters, or 553 MB in float32. Take 64 workers and links of 40 Gb/s, so
-# that 5 GB/s can enter and another 5 GB/s can leave each rank at the same time. How many seconds
-# does the communication of one step take
+# The gradient of VGG-16 is a vector of 138 million values, or 553 MB in float32. There are 64
+# workers. Each rank has a link of 40 Gb/s, which can transfer 5 GB/s in and another 5 GB/s out at
+# the same time. How many seconds does the communication of one step take
 #
 # - with a single server, whose link transfers all vectors, first in and then out;
-# - with a ring, in which each rank sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb)) while it receives as many?
+# - with a ring of p workers, in which each rank sends 2(p − 1)/p vectors ([lab 23](23_ring_allreduce.ipynb)) while it receives
+#   as many?
 
 # %%
 predict("31.1", one_server=..., ring=...)
@@ -137,8 +142,10 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # %% [markdown]
 # **Explain.** In the first half all four workers send at the same time. They share the link into
 # rank 0, so each of them gets a quarter of its speed. In the second half rank 0 sends to one worker
-# after another. For what share of the step would a worker's own link be busy if it ran at full
-# speed?
+# after another.
+#
+# Suppose that a worker's own link transferred its vectors at full speed. For what share of the step
+# would this link be busy?
 #
 # <details><summary>Answer</summary>
 #
@@ -150,9 +157,10 @@ plots.timeline(run, title="One server (rank 0), 4 workers, VGG-16: all wait for 
 # ### Predict
 # Because one link is too slow, we take several servers, and each of them holds a piece of the
 # parameters. Suppose that each server gets whole layers. VGG-16 has 16 layers with parameters, so
-# with 16 servers each gets one layer. What percentage of all parameters does the server with the
-# largest layer hold? (This layer, fc6, connects 7 · 7 · 512 input features to 4,096 output
-# features.)
+# with 16 servers each gets one layer.
+#
+# The largest layer, fc6, connects 7 · 7 · 512 input features to 4,096 output features. What
+# percentage of all parameters does the server with this layer hold?
 
 # %%
 predict("31.2", percent_on_fullest=...)
@@ -166,10 +174,13 @@ predict.right("31.2", percent_on_fullest=100 * max(layers["vgg16"]) / sum(layers
 
 # %% [markdown]
 # ### Exercise 31.2 · Cut the parameters
-# fc6 has 103 of the 138 million values, so whole layers are pieces of very different sizes. Cut the
-# flat vector of all parameters instead, so that all S servers hold the same number of *values*, or
-# one more. For example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. With
-# fewer values than servers, some pieces are empty. This takes 3 lines. *(beginner)*
+# fc6 has 103 of the 138 million values, so whole layers are pieces of very different sizes.
+# Instead, cut the *flat vector*, in which the values of all layers follow one another, into one
+# piece per server. All S servers must hold the same number of *values*, or one more. With fewer
+# values than servers, some pieces are empty.
+#
+# For example, 10 values on 4 servers can be cut into pieces of 2, 3, 2 and 3 values. The result is
+# then `[slice(0, 2), slice(2, 5), slice(5, 7), slice(7, 10)]`. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: what counts</summary>
 #
@@ -204,20 +215,26 @@ check("31.2", cut)
 #
 # | a server (ranks 0 to S − 1) | a worker (ranks from S on) |
 # |---|---|
-# | has a box for each worker, and launches an `Irecv` from each worker into that worker's box | launches an `Irecv` for each piece of `parameters` |
-# | waits for all | launches an `Isend` for each piece of `gradient` |
+# | has a box for each worker, and launches an `Irecv` from each worker into that worker's box | launches an `Irecv` from each server into that server's piece of `parameters` |
+# | waits for all | launches an `Isend` of that server's piece of `gradient` to each server |
 # | updates its piece of `parameters`, in place | waits for all |
 # | launches an `Isend` of its piece to each worker; waits for all | |
 #
-# For example, let 5 values be cut into `pieces` of 2 and 3 values for 2 servers, and let 3 workers
-# be ranks 2 to 4. Rank 1 receives the last 3 values of the gradients from ranks 2, 3 and 4, takes
-# the mean of three, updates the last 3 values of its `parameters`, and sends these to the workers.
-# The pieces that you are given may differ in length.
+# The pieces that you are given may differ in length. Two lines help a server:
 #
-# The expression `own = parameters[pieces[comm.rank]]` is a view, so an in-place change of `own`
-# also changes `parameters`. The boxes are
-# `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]`, and their sum is
-# `sum(boxes)`. This takes about 13 lines. *(intermediate)*
+# - `own = parameters[pieces[comm.rank]]` is a view of the server's piece, so an in-place change of
+#   `own` also changes `parameters`.
+# - `boxes = [np.empty_like(own) for worker in range(servers, comm.size)]` creates the boxes. Their
+#   sum is `sum(boxes)`.
+#
+# For example, let ranks 0 and 1 be servers and ranks 2, 3 and 4 workers. The vector of five values
+# is cut into a piece of two and a piece of three. Rank 1 then
+#
+# - receives the last three values of each worker's gradient,
+# - takes the mean over the workers, and updates the last three values of its `parameters`,
+# - sends these three values to each worker.
+#
+# This takes about 13 lines. *(intermediate)*
 #
 # <details><summary>Hint 1: a server</summary>
 #
@@ -257,7 +274,7 @@ check("31.3", servers_step)
 # | *16 servers, layers* | by 16 servers; each layer in turn goes to the one that has the fewest values so far |
 # | *16 servers, cut* | by 16 servers with your equal pieces |
 # | *a server per worker* | the same, with as many servers as workers |
-# | *tree* | by the ranks, on the way up a tree, which then sends the sum down again ([lab 21](21_collectives.ipynb)) |
+# | *tree* | by the ranks of a tree, up to its root, which then sends the sum down again ([lab 21](21_collectives.ipynb)) |
 # | *ring* | by the ranks, as in [lab 23](23_ring_allreduce.ipynb) |
 #
 # The next cell computes how many values each server holds if it gets whole layers (`greedy`) or the
@@ -282,8 +299,8 @@ def even(servers):
 
 # %% [markdown]
 # `lab31.exchange` runs your `servers_step`, or an allreduce, on the [virtual cluster](../labs/GLOSSARY.md#virtual-cluster) with links of
-# 40 Gb/s. The lines show the time, and the bars show how many bytes the busiest link sends in one
-# direction.
+# 40 Gb/s. The first plot shows the time. The second shows, for 64 workers, how many bytes the
+# busiest link sends in one direction.
 
 # %%
 ways = {
@@ -312,14 +329,15 @@ busiest = {way: {"": max(row[most].sent_bytes) / 1e9} for way, row in runs.items
 plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most} workers")
 
 # %% [markdown]
-# **Explain.** You should see that the time of one server grows with the number of workers, to the
-# predicted 14.2 s. From 16 workers on, 16 servers with equal pieces take a 16th of this time. With
-# fewer workers they take 0.22 s, the time in which a worker's own link transfers one vector out and
-# one in. 16 servers with whole layers take three quarters of one server's time, because a single
-# server holds fc6.
+# **Explain.** You should see these times in the first plot:
 #
-# The root of the tree receives log₂ *p* vectors and then sends as many. With 64 workers these are 6
-# and 6 vectors, which take 1.3 s.
+# | way | time of a step | reason |
+# |---|---|---|
+# | *1 server* | grows with the workers, to the predicted 14.2 s | its link transfers all vectors |
+# | *16 servers, layers* | three quarters of one server's time | a single server holds fc6 |
+# | *16 servers, cut*, from 16 workers on | a 16th of one server's time | each server's link transfers a 16th of each vector |
+# | *16 servers, cut*, fewer workers | 0.22 s | a worker's own link transfers one vector out and one in |
+# | *tree* | 1.3 s with 64 workers | the root receives log₂ *p* = 6 vectors, and then sends 6 |
 #
 # At 64 workers, a server for each worker takes about as long as the ring, although a rank of the
 # ring sends twice as many bytes. Before you open the answer, compare the directions in which the
@@ -336,16 +354,17 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 # ### A published hot spot
 # In 2017 the [README of Horovod](https://github.com/horovod/horovod/blob/d54e3a88/README.md) reported images per second for TensorFlow's
 # parameter servers and for [Horovod](https://horovod.readthedocs.io) with [NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html) (NVIDIA Collective Communications
-# Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU. How much
-# of the time that was lost there do the links explain?
+# Library). It used 16 machines with 4 GPUs and a 40 Gb/s link each, and 64 images per GPU.
 #
-# This is the calculation for VGG-16 with servers:
+# A step on 64 GPUs takes longer than a step on one GPU, although each GPU computes the same number
+# of images. We call the difference the *lost time*. How much of it do the links explain? This is
+# the calculation for VGG-16 with servers:
 #
 # | | what | seconds |
 # |---|---|---|
 # | published | a step on 64 GPUs: 64 · 64 images at 100.8 images/s | 40.6 |
 # | published | a step on one GPU: 64 images at 149.6 images/s | 0.4 |
-# | | lost: the difference | **40.2** |
+# | | lost time: the difference | **40.2** |
 # | computed | fc6 has 411 MB, and passes 64 times into its server and 64 times out, at 5 GB/s | **10.5** |
 #
 # We assume 16 servers, one for each machine, because the README does not say how many there were.
@@ -354,12 +373,12 @@ plots.bars(busiest, ylabel="GB sent", title=f"What the busiest link sends, {most
 #
 # In our model each worker has its own link, while in the benchmark four GPUs shared one. For VGG-16
 # this makes no difference, because the link of fc6's server transfers much more than the link that
-# four workers share. For the other two networks it might, because their layers are spread more
+# four workers share. For ResNet-101 and Inception-v3 it might, because their layers are spread more
 # evenly.
 #
-# The next cell computes both times for three networks, with servers and with the ring. Each line
-# shows the seconds that were lost, the seconds in which our links transfer the messages, and the
-# second number in percent of the first.
+# The next two cells compute both times for these three networks, with servers and with the ring.
+# Each line shows the lost time, the time in which our links transfer the messages, and the second
+# time in percent of the first.
 
 # %%
 # Images/s: one GPU; 64 GPUs with servers (the faster of two ways), and with Horovod and NCCL.
@@ -395,25 +414,28 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=names)
 
 
 # %% [markdown]
-# **Explain.** For ResNet-101 and Inception-v3 with servers, our links take 86 % and 91 % of the
-# time that was lost. Do not trust this agreement too far, because our model leaves out updates and
+# **Explain.** Our links take these shares of the lost time:
+#
+# | | servers | ring |
+# |---|---|---|
+# | ResNet-101 | 86 % | 124 %: some messages were probably hidden behind computation |
+# | Inception-v3 | 91 % | 46 %: more than half of the lost time has another cause |
+# | VGG-16 | **26 %** | 90 % |
+#
+# Do not trust the agreement of 86 % and 91 % too far, because our model leaves out updates and
 # copies, and hides no messages behind computation.
 #
-# With the ring, our links need 124 % of the time that ResNet-101 lost, so some of its messages were
-# probably hidden. For Inception-v3 they need only 46 %, so more than half of that time has another
-# cause.
-#
-# For VGG-16, the links explain 90 % of the time that was lost with the ring, but only 26 % with
-# servers. The link of fc6's server could transfer all 128 copies of fc6 in 10.5 s, but 40 s were
-# lost. What could take the remaining time?
+# For VGG-16 with servers, the link of fc6's server could transfer all 128 copies of fc6 in 10.5 s,
+# but 40 s were lost. What could take the remaining time?
 #
 # <details><summary>Answer</summary>
 #
 # We know of no published measurement, so this is a guess. TensorFlow transferred its tensors with
 # [gRPC](https://grpc.io/docs/), a library for remote procedure calls, which packs each tensor into a message,
-# copies the message through TCP, and unpacks it. A study of 2019 (Awan and others, under
-# *Further reading*) compared gRPC alone, gRPC with InfiniBand or [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces
-# without gRPC. The allreduces were the fastest.
+# copies the message through TCP, and unpacks it.
+#
+# A study of 2019 (Awan and others, under *Further reading*) compared gRPC alone, gRPC with
+# InfiniBand or [MPI](../labs/GLOSSARY.md#MPI) below it, and allreduces without gRPC. The allreduces were the fastest.
 # </details>
 #
 # ### What you take away
@@ -428,11 +450,10 @@ plots.compare(ours, published, unit="seconds a step", title=title, names=names)
 # - [Lab 32](32_buckets_and_overlap.ipynb) hides communication behind the [backward pass](../labs/GLOSSARY.md#backward-pass), and in [lab 33](33_gossip_topologies.ipynb) each rank communicates only
 #   with its neighbors.
 #
-# ## Going further (optional): your own ranks
-# This part takes about 5 minutes, which the time stated for the lab does not include. The next cell
-# measures the messages of a step on real ranks, with one server including its update, with the ring
-# of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. In the ring all four ranks are workers; with the server
-# only three are.
+# ## Going further (optional): your own ranks (5 minutes)
+# The next cell measures the messages of a step on four real ranks in three ways: with one server,
+# including its update, with the ring of [lab 23](23_ring_allreduce.ipynb), and with MPI's own allreduce. With the server only
+# three of the ranks are workers, while in both allreduces all four are.
 
 # %%
 def real_times(comm):
@@ -459,8 +480,8 @@ for way, time in real.items():
 # %% [markdown]
 # **Explain.** You should see that the server takes longer than both others, because its rank
 # receives three vectors, adds them, and sends three, while the workers wait. On your machine the
-# three may also be close together, because the ranks of one machine exchange their messages through
-# shared memory.
+# three times may also be close together, because the ranks of one machine exchange their messages
+# through shared memory.
 #
 # ### Further reading
 # - M. Li et al., *[Scaling Distributed Machine Learning with the Parameter Server](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/li_mu)*, OSDI, 2014. The design of a parameter server with many servers, including asynchronous updates.

@@ -69,7 +69,8 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 #
 # **Metropolis-Hastings** weights satisfy both conditions on any topology. Let d[i] be the number of
 # neighbors of rank i. The weight of the link between i and j is `1 / (1 + max(d[i], d[j]))`, and
-# `W[i, i]` is chosen so that row i sums to 1.
+# `W[i, i]` is chosen so that row i sums to 1. A link has the same weight in both directions, so W
+# is symmetric, and its columns have the same sums as its rows.
 #
 # As an example, take three ranks in a line, 0 – 1 – 2. The numbers of neighbors are 1, 2 and 1.
 # Both links have the weight 1 / (1 + 2), and W is
@@ -81,7 +82,8 @@ lab33.draw_topologies({name: lab33.topology(name, 12) for name in names})
 # | 2 | 0 | 1/3 | 2/3 |
 #
 # ### Exercise 33.1 · The mixing matrix
-# Write `mixing(neighbours)`, which returns W for any topology. 4 lines. *(beginner)*
+# Write `mixing(neighbours)`, which returns W for any topology. This takes about 4 lines.
+# *(beginner)*
 #
 # <details><summary>Hint 1: two loops</summary>
 #
@@ -120,17 +122,18 @@ check("33.1", mixing)
 #
 # ### Exercise 33.2 · A gossip step
 # Write `gossip`, in which every rank sends its vector to its neighbors, receives their vectors, and
-# mixes them in place. A rank sends one message to each neighbor, and no others. Take care of three
+# mixes them in place. Here `neighbours` is the list of this rank's neighbors, and `weights` is this
+# rank's row of W. A rank sends one message to each neighbor, and no others. Take care of three
 # things:
 #
 # - Blocking sends may form a cycle in which every rank waits for another ([lab 20](20_ranks_and_messages.ipynb)), so use `Isend`
 #   and `Irecv`.
 # - All ranks mix the *old* vectors, so a rank may change its vector only after the old one has been
 #   sent.
-# - A neighbor may begin its next step while another one has not sent yet, so name the source of
-#   each receive.
+# - One neighbor may already send the vector of its next step before another neighbor has sent the
+#   vector of this step, so name the source of each receive.
 #
-# 8 lines, for any topology. *(intermediate)*
+# This takes about 8 lines, for any topology. *(intermediate)*
 #
 # <details><summary>Hint 1: room for the vectors that arrive</summary>
 #
@@ -159,20 +162,24 @@ check("33.2", gossip)
 
 # %% [markdown]
 # ## How many steps does agreement take?
-# A gossip step does not change the average over all ranks, because the columns of W sum to 1. Let
-# the **distance** to this average be the square root of the sum of all squared differences from it,
-# over all ranks and values, and let **λ2** be the second largest absolute value among the
-# eigenvalues of W.
+# A gossip step does not change the average over all ranks, because the columns of W sum to 1. One
+# number says how far the ranks are from this average, another how fast they approach it:
+#
+# - The **distance** is the square root of the sum of all squared differences from the average, over
+#   all ranks and values.
+# - **λ2** is the second largest absolute value among the eigenvalues of W.
 #
 # The W of the three ranks in a line has the eigenvalues 1, 2/3 and 0, so λ2 is 2/3. In the example
 # above, the differences from the average were −3, 0 and 3 before the step and −2, 0 and 2 after it,
-# so the distance became 2/3 of what it was, which is λ2.
+# so the step multiplied the distance by 2/3, which is λ2.
 #
-# In general λ2 is a bound. Because W is symmetric, the differences from the average can be divided
-# into p − 1 parts, each with an eigenvalue by which every step multiplies it. (The largest
-# eigenvalue, 1, belongs to the average itself, which does not shrink.) The part that shrinks most
-# slowly is multiplied by λ2 or −λ2. Each step therefore multiplies the distance by at most λ2, and
-# in the long run, when only this part is left, by λ2 itself.
+# In general λ2 is a bound. Because W is symmetric, the differences of p ranks from the average can
+# be divided into p − 1 parts, and each step multiplies a part by its eigenvalue. (The largest
+# eigenvalue, 1, belongs to the average itself, which does not change.)
+#
+# The part that shrinks most slowly is multiplied by λ2 or −λ2. Each step therefore multiplies the
+# distance by at most λ2. After many steps only this part is left, and each step multiplies the
+# distance by λ2 itself.
 #
 # ### Predict
 # For a ring of p ranks λ2 = (1 + 2 cos(2π / p)) / 3, which is about 1 − 13 / p². After how many
@@ -185,15 +192,20 @@ predict("33.2", ring_of_16=..., ring_of_32=...)
 
 # %% [markdown]
 # ### Measure: agreement
-# We apply your gossip steps on 32 virtual ranks, starting from random vectors, for as many steps as
-# λ2 requires to shrink the distance to a hundredth. Each rank has a link of 10 Gb/s with a [latency](../labs/GLOSSARY.md#latency)
-# of 30 µs, in the virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced. The vectors have 69 kB, like the
-# parameters of [lab 30](30_average_gradients.ipynb).
+# We apply your gossip steps on 32 ranks of the virtual cluster that [lab 23](23_ring_allreduce.ipynb) introduced:
 #
-# As a comparison there are two allreduces, after which all ranks agree exactly: the [ring allreduce](../labs/GLOSSARY.md#ring-allreduce)
-# ([lab 23](23_ring_allreduce.ipynb)), and `comm.Allreduce`, the fastest algorithm of the virtual cluster for vectors of this
-# length, which is Rabenseifner's ([lab 24](24_trees_and_halving.ipynb)). Before you run the cells, guess which topology reduces
-# the distance most per step, and which per millisecond.
+# | | |
+# |---|---|
+# | link of each rank | 10 Gb/s, with a latency of 30 µs |
+# | vectors | 69 kB, like the parameters of [lab 30](30_average_gradients.ipynb); random values at the start |
+# | number of steps | the steps after which the bound λ2 ** steps is 1 / 100 |
+#
+# We compare gossip with two allreduces, after which all ranks agree exactly. The *[ring allreduce](../labs/GLOSSARY.md#ring-allreduce)*
+# is that of [lab 23](23_ring_allreduce.ipynb). The *best allreduce* is `comm.Allreduce`, for which the virtual cluster chooses
+# its fastest algorithm. For vectors of this length this is Rabenseifner's ([lab 24](24_trees_and_halving.ipynb)).
+#
+# Before you run the cells, guess which topology reduces the distance most per step, and which per
+# millisecond.
 
 # %%
 # The machine: 10 Gb/s and 30 µs for each rank. The vectors have 100
@@ -249,11 +261,13 @@ for way, allreduce in {"ring allreduce": ring_allreduce, "best allreduce": best_
 
 # %% [markdown]
 # In the second half of the steps, the slowest part of the differences is nearly the only one left,
-# and the measured factors are close to λ2. The time of a step is that of the busiest link, which
-# sends two vectors in the ring, up to four in the random graph, and 31 at the hub of the wheel.
+# and the measured factors are close to λ2.
 #
-# The next plot shows 1 − λ2, which measures how much one
-# step mixes, for other numbers of ranks.
+# The time of a step is that of the busiest link. This link sends two vectors in the ring, up to
+# four in the random graph, and 31 at the hub of the wheel.
+#
+# The next plot shows 1 − λ2 for other numbers of ranks. The larger 1 − λ2 is, the more one step
+# mixes.
 
 # %%
 gaps = {}
@@ -265,10 +279,13 @@ rings = {p: lab33.steps_taken(mixing(lab33.topology("ring", p))) for p in (16, 3
 predict.right("33.2", ring_of_16=rings[16], ring_of_32=rings[32])
 
 # %% [markdown]
-# **Explain.** For a ring 1 − λ2 decreases as 1 / p², so twice as many ranks need about four times
-# as many steps. For a wheel it decreases more slowly, eventually as 1 / p, which is the weight of
-# the hub's links. From 8 ranks on it decreases far less for the random graph than for the other
-# two.
+# **Explain.** The number of steps in your prediction is log(100) / −log(λ2). If λ2 is close to 1,
+# this is about log(100) / (1 − λ2). How fast 1 − λ2 decreases with the number of ranks p depends on
+# the topology:
+#
+# - For the ring it decreases as 1 / p², so twice as many ranks need about four times as many steps.
+# - For the wheel it decreases more slowly, eventually as 1 / p, the weight of the hub's links.
+# - For the random graph, from 8 ranks on, it decreases far less than for the other two.
 
 # %%
 distance = {"ylabel": "distance (share of the first)", "logy": True, "markers": False}
@@ -276,10 +293,15 @@ title = f"{ranks_virtual} ranks: a random graph agrees in the fewest steps"
 plots.lines(by_step, xlabel="steps", name="by step", title=title, **distance)
 
 # %% [markdown]
-# With 32 ranks λ2 predicts 28 steps for the random graph and 358 for the ring. The curves reach a
-# hundredth earlier, after 18 and 253 steps. Random vectors contain all 31 parts, and most of them
-# shrink much faster than the slowest. Afterwards the slowest part is left, and each step multiplies
-# the distance by λ2.
+# With 32 ranks the curves reach a hundredth earlier than λ2 predicts:
+#
+# | | steps predicted from λ2 | steps measured |
+# |---|---|---|
+# | random graph | 28 | 18 |
+# | ring | 358 | 253 |
+#
+# Random vectors contain all 31 parts, and most of them shrink much faster than the slowest.
+# Afterwards the slowest part is left, and each step multiplies the distance by λ2.
 #
 # The next plot shows the same distances over time. The two allreduces are vertical lines, because
 # each takes the ranks to exact agreement at one time.
@@ -291,22 +313,30 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True,
 # %% [markdown]
 # The wheel needs fewer steps than the ring, but more time, because its hub sends 31 vectors in each
 # step. Of the three topologies the random graph needs the fewest steps and the least time.
+#
 # Does gossip pay off if all ranks have to *agree*?
 #
 # <details><summary>Answer</summary>
 #
 # It does not pay off here. The best allreduce leads to exact agreement in less time than two gossip
-# steps on the random graph. (It is also much faster than the ring allreduce, which has 62 steps
-# with a latency of 30 µs each.) However, a *single* gossip step on the ring or the random graph is
-# faster than both allreduces, and a rank waits only for its neighbors. The question is therefore
-# whether training needs agreement in every step.
+# steps on the random graph. (The best allreduce is also much faster than the ring allreduce, which
+# has 62 steps with a [latency](../labs/GLOSSARY.md#latency) of 30 µs each.)
+#
+# However, a *single* gossip step on the ring or the random graph is faster than both allreduces,
+# and a rank waits only for its neighbors. The question is therefore whether training needs
+# agreement in every step.
 # </details>
 #
-# Is a single gossip step cheaper for longer vectors, too? A rank sends the whole vector to each
-# neighbor, and waits for one latency. Rabenseifner's allreduce sends less than two vectors per
-# rank, in 10 steps with a latency each. Gossip thus saves latency, but not bytes. With vectors of
-# 690 kB on this cluster, a step takes 1.1 ms on the ring and 2.2 ms on the random graph, and the
-# best allreduce 1.4 ms. (To see this, set `nbytes` to `690e3` and run the cells again.)
+# Is a single gossip step cheaper for longer vectors, too? In a gossip step, a rank sends the whole
+# vector to each neighbor, and waits for one latency. In Rabenseifner's allreduce, a rank sends less
+# than two vectors, in 10 steps with a latency each. Gossip thus saves latency, but not bytes. With
+# vectors of 690 kB on this cluster, these times result:
+#
+# | a gossip step on the ring | a gossip step on the random graph | the best allreduce |
+# |---|---|---|
+# | 1.1 ms | 2.2 ms | 1.4 ms |
+#
+# (To see this, set `nbytes` to `690e3` and run the cells again.)
 #
 # These times come from a model in which all links are equally fast and no rank is delayed, while
 # the numbers of steps depend only on W and the vectors at the start.
@@ -320,22 +350,26 @@ plots.lines(by_time, xlabel="time (ms)", name="by time", title=title, logx=True,
 #   the gradient is computed, because the gradient does not depend on the mixing.
 # - It subtracts the [learning rate](../labs/GLOSSARY.md#learning-rate) times its gradient.
 #
-# The ranks begin with equal parameters, and never have to agree exactly afterwards. Suppose that
-# the updates of one step, which differ from rank to rank, move the ranks apart by at most δ. The
-# next gossip step leaves at most λ2 δ of this distance, and the next updates add at most δ again.
-# The distance therefore stays below δ + λ2 δ + λ2² δ + …, which is δ / (1 − λ2). For the random
-# graph of 32 ranks this is 6.5 δ, and for the ring 78 δ. With one gossip step per training step,
-# the distance thus has a limit, which depends on 1 − λ2.
+# The ranks begin with equal parameters, and never have to agree exactly afterwards. After training,
+# one keeps the average of the parameters over all ranks.
 #
-# After training, one keeps the average of the parameters over all ranks. We have not trained here.
-# The authors of D-PSGD trained residual networks on the CIFAR-10 images, and found it up to ten
-# times as fast as centralized SGD on networks with a low [bandwidth](../labs/GLOSSARY.md#bandwidth) or a high latency.
+# How far apart can the ranks get? Suppose that the updates of one step, which differ from rank to
+# rank, move the ranks apart by at most δ. The next gossip step leaves at most λ2 δ of this
+# distance, and the next updates add at most δ again. The distance therefore stays below δ + λ2 δ +
+# λ2² δ + …, which is δ / (1 − λ2).
+#
+# With one gossip step per training step, the distance thus has a limit, which depends on 1 − λ2.
+# For the random graph of 32 ranks this limit is 6.5 δ, and for the ring it is 78 δ.
+#
+# We have not trained here. The authors of D-PSGD trained residual networks on the CIFAR-10 images,
+# and found it up to ten times as fast as centralized SGD on networks with a low [bandwidth](../labs/GLOSSARY.md#bandwidth) or a high
+# latency.
 #
 # <details><summary>What does "centralized" mean?</summary>
 #
-# Papers on gossip use this word for every method after which all ranks have the same parameters,
-# and courses such as those of SURF, the Dutch national computing center, for a central place that
-# adds the gradients:
+# In papers on gossip, a method is centralized if it leaves all ranks with the same parameters. In
+# courses such as those of SURF, the Dutch national computing center, a method is centralized if the
+# gradients are added in a central place:
 #
 # | | a server adds up ([lab 31](31_parameter_server_or_allreduce.ipynb)) | all ranks add up and all agree ([lab 30](30_average_gradients.ipynb)) | neighbors average, and ranks do not agree (this lab) |
 # |---|---|---|---|

@@ -1,11 +1,15 @@
 # %% [markdown]
 # # 01 Time it properly
 #
-# Anyone who wants to make training faster has to time it, and the obvious way to do so, which is to
-# read the clock, call, and read the clock again, gives wrong answers. The first call may take many
-# times as long as later ones, a GPU still computes when the call has returned, and another program
-# on the machine can slow down any single call. The result of such a timing looks like any other
-# number, so the mistake goes unnoticed, and conclusions are drawn from it.
+# Anyone who wants to make training faster has to time it. The obvious way, which is to read the
+# clock, make the call, and read the clock again, gives wrong answers for three reasons:
+#
+# - the first call may take many times as long as later ones;
+# - a GPU still computes when the call has returned;
+# - another program on the machine can slow down any single call.
+#
+# The result of such a timing looks like any other number, so the mistake goes unnoticed, and
+# conclusions are drawn from it.
 #
 # In this lab we write a small timer that avoids the most common errors in measuring how long a call
 # takes. It skips the slow first calls, waits for the device before it reads the clock, and
@@ -49,10 +53,11 @@ steps = 10_000  # training steps of each job that the optional part simulates
 # this lab never looks at the result.
 #
 # The very first call of a function does more work than the later ones. It may load code, choose an
-# algorithm, allocate memory and fill caches, and later calls find all of this done. Since training
-# makes millions of calls and pays for the first one only once, the later calls are the ones that we
-# want to time. The calls that a timer makes before it looks at the clock are called the
-# **warm-up**.
+# algorithm, allocate memory and fill caches, and later calls find all of this done.
+#
+# Training makes millions of calls and pays for the first one only once, so the later calls are the
+# ones that we want to time. The calls that a timer makes before it looks at the clock are called
+# the **warm-up**.
 #
 # ### Predict
 # How many times as long as a later convolution does the very first one of this program take? A
@@ -100,7 +105,8 @@ predict.compare("01.1", first_over_later=naive[0] / np.median(naive[5:]))
 # On a real computer the exact duration of a call is unknown, so a timer cannot be checked there.
 # Your timer will therefore be checked on a *pretend machine*, whose clock moves only when the
 # machine works. On this machine the right answer is known exactly, however busy your computer is.
-# To read this clock, your timer receives `clock` as an argument.
+# To read this clock, your timer receives `clock` as an argument. For now you need only `work` and
+# `clock`; section 2 uses `launch` and `synchronize`.
 #
 #     machine = PretendMachine()
 #     machine.work(0.1)    # 0.1 s of work
@@ -133,11 +139,14 @@ class PretendMachine:
 
 # %% [markdown]
 # ### Exercise 01.1 · Warm up, then take many samples
-# To time a single call, write `begin = clock()` and then the call. Right after it,
-# `clock() - begin` is the call's duration in seconds. Write a timer that takes many such samples.
-# First call `call()` `warmup` times, and leave these calls out of the result. Then time `repeat`
-# calls **one by one** and return the list of durations, in order. Use `clock()` where you would
-# otherwise write `time.perf_counter()`. About 8 lines. *(beginner)*
+# To time a single call, write `begin = clock()` and then the call. Right after it, the call's
+# duration in seconds is `clock() - begin`.
+#
+# Write a timer that takes many such samples. About 8 lines. *(beginner)*
+#
+# - First call `call()` `warmup` times, and leave these calls out of the result.
+# - Then time `repeat` calls **one by one** and return the list of durations, in order.
+# - Use `clock()` where you would otherwise write `time.perf_counter()`.
 #
 # For example, the work of the calls takes 0.9, 0.1, 0.2, 0.1, … seconds in turn. With `warmup=1`
 # and `repeat=3` the result is `[0.1, 0.2, 0.1]`, after four calls.
@@ -182,14 +191,13 @@ check("01.1", sample)
 
 # %% [markdown]
 # ## 2. A device that works while your program goes on
-# A call on a GPU only puts work into a queue (CUDA, NVIDIA's programming interface for GPUs, calls
-# it a *stream*) and returns. The GPU does the work later, while your program goes on, so the call
-# is **asynchronous**. A timer that does not take this into account stops before the work is done.
+# A call on a GPU only puts work into a queue and returns. The GPU does the work later, while your
+# program goes on, so the call is **asynchronous**. (CUDA, NVIDIA's programming interface for GPUs,
+# calls the queue a *stream*.)
 #
 # To see this without a GPU, we use an emulated device, which is a worker thread that takes pieces
-# of work from a queue in order, as a GPU's stream does. The thread only sleeps instead of
-# computing, but it really works asynchronously. If this machine has a GPU, the cell below uses the
-# GPU. In both cases
+# of work from a queue in order, as a GPU does. The thread only sleeps instead of computing, but it
+# really works asynchronously. If this machine has a GPU, the cell below uses the GPU. In both cases
 #
 # - `device_call()` puts one piece of work into the queue and returns;
 # - `synchronize()` waits until the queue is empty.
@@ -229,9 +237,9 @@ predict.compare("01.2", shown_ms=1e3 * launches)
 # %% [markdown]
 # ### Exercise 01.2 · Wait for the device
 # Write `sample_device`. It does the same as `sample`, but each duration covers the work of its own
-# call on the device: **all of it, and nothing else**. Work that was put into the queue earlier, by
-# the warm-up or by the program before it, does not belong to the call. Therefore `synchronize()`
-# has to be called in more than one place. About 10 lines. *(intermediate)*
+# call on the device: **all of it, and nothing else**. Work that the warm-up or the program before
+# it put into the queue does not belong to the call, so `synchronize()` has to be called in more
+# than one place. About 10 lines. *(intermediate)*
 #
 # For example, `machine.launch(0.5)` has left older work in the queue of a pretend machine, and
 # `call()` is `machine.launch(0.1)`. The duration of this call is 0.10001 s, 10 µs for the launch
@@ -289,8 +297,10 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 # %% [markdown]
 # **Explain.** The emulated device works for 2 ms, and the timer now shows this time. (A sleep ends
 # a little late, so 2.1 or 2.2 ms is right, too. On a GPU you see the time of its matrix product.)
+#
 # The earlier number, about 0.003 to 0.1 ms, was also measured correctly, but it answers a different
-# question, namely how long it takes to *launch* the work.
+# question, namely how long it takes to *launch* the work. A timer around the call alone stops
+# before the work is done.
 #
 # The last line shows why it is not enough to wait once, after the call. The queue still contained
 # 0.5 s of older work when the clock was read for the first time, and the sample includes it.
@@ -298,14 +308,10 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 # ## 3. One number, or none
 # A sample is the time of your program plus the time of whatever else happened, for example another
 # program on this machine (a *noisy neighbor*), an interrupt, or a page of memory that had to be
-# fetched. A single disturbance of this kind changes the *mean* of all samples. The **median**,
-# which is the middle one of all samples in order (or the mean of the middle two), stays nearly the
-# same.
+# fetched.
 #
-# To describe how much the samples differ, we use the **quartiles** q1 and q3. About a quarter of
-# the samples are below q1, and about a quarter are above q3. The middle half of the samples is
-# between the two, in the **interquartile range**. If this range is wide compared with the median, a
-# single number would describe the calls badly, and the honest answer is not to give one yet.
+# A single disturbance of this kind changes the *mean* of all samples. The **median**, which is the
+# middle one of all samples in order (or the mean of the middle two), stays nearly the same.
 #
 # ### Predict
 # Four calls take 10 ms each and one takes 110 ms. What are the mean and the median?
@@ -314,10 +320,15 @@ print(f"With a single wait, 0.1 s of work seems to take {machine.clock() - begin
 predict("01.3", mean_ms=30, median_ms=10)  # milliseconds
 
 # %% [markdown]
+# ### How much do the samples differ?
+# To describe this, we use the **quartiles** q1 and q3. About a quarter of the samples are below q1,
+# and about a quarter are above q3. The middle half of the samples is between the two, in the
+# **interquartile range**. If this range is wide compared with the median, a single number would
+# describe the calls badly, and the honest answer is not to give one yet.
+#
 # ### Exercise 01.3 · Quote it or refuse
-# Suppose that the middle half of the samples of a call is between 9 and 11 ms, and that their
-# median is 10 ms. The interquartile range is then 2 ms, which is 0.2 of the median. With
-# `widest=0.25` these samples are steady.
+# For example, q1 is 9 ms, q3 is 11 ms, and the median is 10 ms. The interquartile range is then 2
+# ms, which is 0.2 of the median. With `widest=0.25` these samples are steady.
 #
 # `samples` is a list or an array of seconds. Return a dict with
 #
@@ -367,8 +378,8 @@ check("01.3", summarize)
 # ### Measure: your timer and labkit's
 # The next cell times the convolution with your timer and with `timing.measure`, which most later
 # labs use. `timing.measure` does what you wrote (on a GPU it lets the GPU read the time), and in
-# addition refuses to quote a number, for example if the spread is too wide. As a control, the
-# second cell measures a call that sleeps alternately for 1 ms and 3 ms.
+# addition refuses to quote a number, for example if the spread is too wide. The plot shows its
+# samples and, in the row *no care*, those of the first round in section 1.
 #
 # (`timing.device_sync(device)` waits for a GPU. On a CPU there is nothing to wait for, so it
 # returns at once.)
@@ -387,23 +398,27 @@ plots.spread(
     title="Without warm-up, the first call is one of the samples",
 )
 
+# %% [markdown]
+# **Explain.** On a quiet CPU you should see that the median of your timer and that of labkit differ
+# by at most a few percent. The one dot far to the right in the row *no care* is the first call,
+# which hardly changes the median. (On a GPU your median may be longer, because it includes the
+# wait. The timings with *no care* omit the wait, so most of them come out too short.)
+#
+# You might see that the convolution is refused, that the medians differ by more, or that more dots
+# are far to the right. In that case something else is most likely running on the machine. Your
+# timer is right nevertheless, and a refusal says what you can do.
+#
+# As a control, the next cell measures a call that sleeps alternately for 1 ms and 3 ms.
+
 # %%
 naps = itertools.cycle([0.001, 0.003])  # 1 ms, 3 ms, 1 ms, …
 print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat, warmup=warmup))
 
 # %% [markdown]
-# **Explain.** On a quiet CPU you should see that the median of your timer and that of labkit differ
-# by at most a few percent. (On a GPU yours may be longer, because it includes the wait. The timings
-# with *no care* omit the wait, so most of them come out too short.) The one dot far to the right in
-# the row *no care* is the first call, which hardly changes the median.
-#
-# The unsteady call should be refused with "do not quote" and a reason. The reason names the usual
-# cause, which is another program. Here the call itself is the cause, and more samples would not
-# help. Its median is the mean of a short and a long sleep, a duration that no call had.
-#
-# You might see that the convolution is refused, too, that the medians differ by more, or that more
-# dots are far to the right. In that case something else is most likely running on the machine. Your
-# timer is right nevertheless, and a refusal says what you can do.
+# **Explain.** The unsteady call should be refused with "do not quote" and a reason. The reason
+# names the usual cause, which is another program. Here the call itself is the cause, and more
+# samples would not help. Its median is the mean of a short and a long sleep, a duration that no
+# call had.
 #
 # ## 4. Two programs on a machine whose speed changes
 # Processors slow down when they get hot, and other programs start and end. If you time all calls of
@@ -412,8 +427,7 @@ print("unsteady:", timing.measure(lambda: time.sleep(next(naps)), repeat=repeat,
 #
 # * A A … B B …: all calls of B come later, when the machine is hotter.
 # * A B, A B, …: the calls take turns, so B is only one call later than A. We take the ratio of the
-#   two times in each *pair*, and then the median of these ratios. One error is left, because B
-#   always comes second in its pair.
+#   two times in each *pair*, and then the median of these ratios.
 # * A B, B A, …: every second pair is reversed, so that B comes first as often as it comes second.
 #
 # The next cell tries all three orders on a pretend machine that gets hot: every piece of work takes
@@ -450,8 +464,8 @@ print(f"spread of A's times {spread_of_a:.0%}, of the ratios {spread_of_ratios:.
 # reversed, the ratio is 1.00.
 #
 # The times of A alone are spread far too widely to be quoted. The ratio can be quoted, because both
-# calls of a pair ran at nearly the same heat, so every ratio is 1.02 or 0.98. There are as many of
-# one as of the other, so their median is 1.00.
+# calls of a pair ran at nearly the same temperature, so every ratio is 1.02 or 0.98. There are as
+# many of one as of the other, so their median is 1.00.
 #
 # ### Measure: two convolutions against one
 # The function `timing.ratio(a, b)` lets two calls take turns in this way, A B, B A, and quotes the
@@ -485,14 +499,13 @@ print("One against one:", timing.ratio(convolution, convolution, device=device))
 # - From here on `timing.measure` and `timing.ratio` do all this for you. Lab 10 continues with a
 #   network that learns.
 #
-# ## Going further (optional): many ranks wait for the slowest one
-# This part takes about 8 minutes more.
-#
+# ## Going further (optional): many ranks wait for the slowest one (8 minutes)
 # A *rank* is one of many processes that train together (lab 20). A training step on many ranks ends
-# only when its slowest rank has finished, because the ranks average their gradients in it. Suppose
-# that every rank is disturbed in 2 % of its steps, independently of the other ranks, and that a
-# disturbed step takes 15 ms instead of 10 ms. The median of every single rank is 10 ms. The next
-# cell draws random numbers for 10,000 steps to find the median of the whole job.
+# only when its slowest rank has finished, because the ranks average their gradients in it.
+#
+# Suppose that every rank is disturbed in 2 % of its steps, independently of the other ranks, and
+# that a disturbed step takes 15 ms instead of 10 ms. The median of every single rank is 10 ms. The
+# next cells draw random numbers for 10,000 steps to find the median of the whole job.
 #
 # ### Predict
 # A step of two ranks is undisturbed if the first rank is undisturbed (98 %) and the second is, too:
@@ -515,10 +528,11 @@ for ranks in (1, 4, 16, 64):
 predict.right("01.3", disturbed_percent=100 * (1 - 0.98**64))
 
 # %% [markdown]
-# **Explain.** A disturbance that hardly matters on one device determines the speed of many. A step
-# of 64 ranks is undisturbed only if all 64 ranks are, which happens in 0.98⁶⁴ = 27 % of the steps.
-# The other 73 % of the steps contain a disturbance, so the median of the job is 15 ms although the
-# median of every rank is 10 ms.
+# **Explain.** A step of 64 ranks is undisturbed only if all 64 ranks are, which happens in 0.98⁶⁴ =
+# 27 % of the steps. The other 73 % contain a disturbance.
+#
+# The median of the job is therefore 15 ms, although the median of every rank is 10 ms. A
+# disturbance that hardly matters on one device determines the speed of many.
 #
 # When several ranks are timed, we therefore take the longest time of each step first, and then the
 # median over the steps. This is what `timing.measure(call, comm=comm)` does.

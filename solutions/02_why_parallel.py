@@ -1,12 +1,13 @@
 # %% [markdown]
 # # 02 Why parallel?
 #
-# Suppose you want to train a well-known neural network and have one GPU. Two questions decide
-# whether that is possible at all: how long will the training take, and does it fit into the memory
-# of the device? If the answer to the first is *years*, or the answer to the second is *no*, you
-# need more devices. Then a third question decides whether it is worth paying for them: how much
-# faster can a hundred devices be, at best, when they have to exchange their gradients over a
-# network after every step?
+# Suppose you want to train a well-known neural network and have one GPU. Three questions decide
+# whether you need more of them:
+#
+# - How long will the training take? If the answer is *years*, you need more devices.
+# - Does it fit into the memory of the device? If it does not, you need more devices, too.
+# - How much faster can a hundred devices be, at best, when they have to exchange their gradients
+#   over a network after every step? This decides whether it is worth paying for them.
 #
 # In this lab we answer the three questions by counting the operations, the bytes and the messages
 # of a training run, from the list of a network's layers. After each count we compare the number
@@ -40,9 +41,11 @@ repeat = 15  # timed calls of it
 # ## 1. What does a training run cost?
 # A neural network for images is a list of layers. Each layer has *parameters*, which are the
 # numbers that are learned, and *activations*, which are the numbers that it passes to the next
-# layer. The next cell prints the first layers of [VGG-16](@simonyan2015), for one image. Its last
-# column counts the activations, and the column `flops` counts the *floating-point operations* of
-# the layer.
+# layer.
+#
+# The next cell prints the first layers of [VGG-16](@simonyan2015), for one image. The column
+# `flops` counts the *floating-point operations* of each layer, and the last column counts its
+# activations.
 
 
 # %%
@@ -58,27 +61,32 @@ print(f"… {len(vgg16)} rows; parameters {vgg16.parameters.sum():,}, flops {vgg
 
 # %% [markdown]
 # Most of the operations are in the `conv` layers. A **convolution** moves a small window, its
-# *kernel*, over an image that has several numbers (*channels*) at each point. In the first row, the
-# image enters with 3 channels and leaves with 64, and the kernel covers 3 by 3 points. Each of the
-# 224 by 224 points therefore takes 3 · 64 · 3 · 3 multiplications and as many additions, which
-# makes 2 · 3 · 64 · 3 · 3 · 224 · 224 = 173,408,256 operations. (Those of `relu` and `pool` are few
-# in comparison, and we leave them out.)
+# *kernel*, over an image that has several numbers (*channels*) at each point.
+#
+# In the first row, the image enters with 3 channels and leaves with 64, and the kernel covers 3 by
+# 3 points. Each of the 224 by 224 points therefore takes 3 · 64 · 3 · 3 multiplications and as many
+# additions, which makes 2 · 3 · 64 · 3 · 3 · 224 · 224 = 173,408,256 operations. (Those of `relu`
+# and `pool` are few in comparison, and we leave them out.)
 #
 # This was the **forward pass**, which computes the network's answer from the image. Training also
 # needs the **backward pass**, which goes from the last layer to the first (in lab 10 you write it
-# by hand). It computes for each layer how the loss depends on the layer's parameters, and how it
-# depends on the layer's input. Each of the two takes as many operations as the forward pass.
-# Therefore **a training step takes three times the operations of the forward pass**, for each
-# image.
+# by hand). For each layer it computes how the loss, the error that training reduces, depends on
 #
-# (The first layer's input needs no gradient. We count it all the same, which adds at most 4 % for
-# the networks of this lab.) One *epoch* uses every image of the dataset once.
+# - the layer's parameters;
+# - the layer's input.
+#
+# Each of these two computations takes as many operations as the forward pass. Therefore **a
+# training step takes three times the operations of the forward pass**, for each image. (The first
+# layer's input needs no gradient. We count it all the same, which adds at most 4 % for the networks
+# of this lab.)
 #
 # ### Exercise 02.1 · Count the operations of a training run
 # `table` is a table of layers as above, for one image. How many operations does a training run take
-# that uses `pictures` images in each of `epochs` epochs? For example, a network with 10 operations
-# in its forward pass takes 30 operations for each image, and 600 for 5 images in 4 epochs. 1 line.
-# *(beginner)*
+# that uses `pictures` images in each of `epochs` epochs? (One *epoch* uses every image of the
+# dataset once.) 1 line. *(beginner)*
+#
+# For example, a network with 10 operations in its forward pass takes 30 operations for each image,
+# and 600 for 5 images in 4 epochs.
 #
 # <details><summary>Hint 1: a column's sum</summary>
 #
@@ -107,8 +115,10 @@ check("02.1", training_flops)
 # In 2018 OpenAI counted the operations of well-known training runs. Their unit is the
 # **petaflop/s-day**: 10¹⁵ operations per second for one day. The next cell counts two of these runs
 # with your function, using 1.2 million images as OpenAI did. (Their dataset, ImageNet, has 1.28
-# million.) In the plot a ring marks your counts among the published ones. Its vertical axis is
-# logarithmic, so each line stands for ten times the value of the line below.
+# million.)
+#
+# In the plot a ring marks your counts among the published ones. Its vertical axis is logarithmic,
+# so each line stands for ten times the value of the line below.
 
 # %%
 own = {}
@@ -121,11 +131,16 @@ lab02.draw_costs(lab02.COSTS, own)
 # %% [markdown]
 # **Explain.** Your counts agree with the published ones within 5 %.
 #
-# [GPT-3](@brown2020) (2020) took about 670,000 times the operations of AlexNet (2012). In the same
-# years the *peak* of one GPU, the most operations per second that it can perform, rose about 80
-# times, from 1.6 teraflop/s (GTX 580) to 125 (V100, with 16-bit numbers). If both runs reached a
-# similar share of the peak, a factor of 670,000 / 80, more than 8,000, remains. It came from **more
-# GPUs**, which also ran for longer.
+# From the first to the last run of the plot, the operations grew much more than the *peak* of one
+# GPU, the most operations per second that it can perform.
+#
+# | | AlexNet (2012) | [GPT-3](@brown2020) (2020) | factor |
+# |---|---|---|---|
+# | petaflop/s-days of the run, published | 0.0054 | 3,640 | about 670,000 |
+# | peak of one GPU, in teraflop/s | 1.6 (GTX 580) | 125 (V100, 16-bit numbers) | about 80 |
+#
+# If both runs reached a similar share of the peak, a factor of 670,000 / 80, more than 8,000,
+# remains. It came from **more GPUs**, which also ran for longer.
 #
 # ## 2. How many days is that?
 # ### Predict
@@ -145,8 +160,8 @@ predict.right("02.1", years=3640 / 0.4 / 365.25)
 # ### Measure
 # How fast does *this* machine compute? We time the forward and backward passes of two typical
 # convolutions on images of 56 by 56 points, and divide their number of operations by the time. The
-# first has a 3 by 3 kernel and 64 channels, the second a 1 by 1 kernel and 128. This takes a few
-# seconds.
+# first has a 3 by 3 kernel and 64 channels, the second a 1 by 1 kernel and 128 channels. This takes
+# a few seconds.
 
 
 # %%
@@ -179,10 +194,13 @@ rate = max(rates.values())
 
 # %% [markdown]
 # Next we compute how many days a training run of 90 epochs takes, with 1.28 million images each.
-# Each row of the table is a network. The first column is for this machine, from your count and the
-# higher of the two measured rates. The second is for one P100, a GPU of 2016, from published rates:
-# at 219 images/s, for example, ResNet-50 takes 6.09 days. Each value in the last column is a
-# hundredth of the one in the second column.
+# Each row of the printed table is a network, and these are the columns:
+#
+# | column | computed from |
+# |---|---|
+# | this machine | your count and the higher of the two measured rates |
+# | one P100, a GPU of 2016 | published rates; at 219 images/s, for example, ResNet-50 takes 6.09 days |
+# | a hundred P100, at best | a hundredth of the column before |
 
 # %%
 pictures_shown = 90 * 1_281_167
@@ -207,12 +225,12 @@ print("Days of training:", shown, sep="\n")
 # last column's speed-up is possible.
 #
 # Does the number of operations predict the number of days? In the column of the P100, compare
-# VGG-16 with AlexNet (1/22 of the operations) and with ResNet-50 (1/3.8).
+# VGG-16 with AlexNet, which takes 1/22 of its operations, and with ResNet-50, which takes 1/3.8.
 #
 # <details><summary>Answer</summary>
 #
 # It does for AlexNet, which takes 1/19 of the days, but not for ResNet-50, which takes 1/1.4 of the
-# days. There are two likely reasons, neither of them measured here.
+# days. Two reasons are likely, neither of them measured here.
 #
 # - VGG-16 is faster than our count allows: its 154 images/s would be 14 teraflop/s, while a P100's
 #   peak is 10.6. For 3 by 3 kernels NVIDIA's library cuDNN can use Winograd's method, which needs
@@ -222,13 +240,15 @@ print("Days of training:", shown, sep="\n")
 # </details>
 #
 # ## 3. Does it fit?
-# A training run keeps these numbers in memory, each of them with 32 bits, or 4 bytes:
+# A training run keeps the numbers of the table below in memory, each with 32 bits, or 4 bytes. The
+# *optimizer* updates the parameters. We use Adam, a common one, which keeps an average of each
+# gradient and an average of its square. A *batch* is the set of images that one step uses.
 #
 # | what | how many numbers |
 # |---|---|
 # | the parameters | one for each parameter |
 # | their gradients, which the backward pass computes | one for each parameter |
-# | the state of the optimizer, which updates the parameters; Adam, a common optimizer, keeps averages of each gradient and of its square | two for each parameter |
+# | Adam's two averages, the state of the optimizer | two for each parameter |
 # | the activations, which the backward pass needs | **at most** one for each activation of **each** image |
 #
 # Only the activations grow with the batch. The sum is an upper bound, because a framework does not
@@ -236,9 +256,10 @@ print("Days of training:", shown, sep="\n")
 #
 # ### Exercise 02.2 · Count the bytes
 # `table` is a table of layers, for one image. How many bytes does a training step with Adam keep at
-# most, if it uses `batch` images? For example, 10 parameters and their gradients (without Adam's
-# averages) take 80 bytes, whatever the batch is, and 5 activations for one image take 40 bytes in a
-# batch of 2. A batch of 0 has no activations. 2 lines. *(beginner)*
+# most, if it uses `batch` images? A batch of 0 has no activations. 2 lines. *(beginner)*
+#
+# For example, 10 parameters and their gradients (without Adam's averages) take 80 bytes, whatever
+# the batch is. For 5 activations per image, a batch of 2 takes 40 bytes.
 #
 # <details><summary>Hint 1: which depend on the batch?</summary>
 #
@@ -289,8 +310,9 @@ record.add("bytes", parameters=parameters, held=sum(held.values()))
 print(f"{'together':<16} {sum(held.values()) / parameters:.2f}")
 
 # %% [markdown]
-# What about the activations? `lab02.kept` asks PyTorch for every tensor that it keeps for the
-# backward pass, apart from the parameters.
+# **Explain.** You should see 16 bytes for each parameter, which is the sum of the first three rows
+# of the table above exercise 02.2. For its last row, the activations, `lab02.kept` asks PyTorch for
+# every tensor that it keeps for the backward pass, apart from the parameters.
 
 # %%
 kept = {batch: lab02.kept(net, torch.rand(batch, 1000)) for batch in (1, 8, 64)}
@@ -298,11 +320,12 @@ for batch, size in kept.items():
     print(f"batch of {batch:>2}: {size:>7} bytes, {size / batch:.0f} for each image")
 
 # %% [markdown]
-# **Explain.** You should see 16 bytes for each parameter. Each image takes 6,000 bytes, whatever
-# the batch is: 1,000 inputs and 500 results of the ReLU, with 4 bytes each. PyTorch does not keep
-# what entered the ReLU, because the ReLU's backward pass needs only its result. Your count would
-# give 4,040 bytes, because it leaves out the network's input, which PyTorch keeps here. For
-# networks of images the input is small beside the activations.
+# **Explain.** Each image takes 6,000 bytes, whatever the batch is: 1,000 inputs and 500 results of
+# the ReLU, with 4 bytes each. PyTorch does not keep what entered the ReLU, because the ReLU's
+# backward pass needs only its result.
+#
+# Your count would give 4,040 bytes, because it leaves out the network's input, which PyTorch keeps
+# here. For networks of images the input is small compared with the activations.
 
 # %% [markdown]
 # Now we can list which networks do not fit. In the next table, each row is a network and each
@@ -323,30 +346,35 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 # %% [markdown]
 # **Explain.** The bytes in this table are an upper bound of what a step *keeps*. Of the activations
 # of ResNet-50 and VGG-16 PyTorch keeps about 60 %, as the authors of this kit measured with
-# `lab02.kept`. Even with 60 %, neither of the two fits into a P100 with a batch of 256. While the
+# `lab02.kept`. Even with 60 %, neither of the two fits into a P100 with a batch of 256. (While the
 # step runs, it also needs memory for intermediate results and for the libraries, which our count
-# leaves out.
+# leaves out.)
 #
 # With a batch of 32 both fit. Convolutional networks fit if the batch is small enough, because
 # their *activations* fill the memory. It therefore helps at once to give each device a small batch,
 # which is **data parallelism** (labs 30 to 46).
 #
 # GPT-3 does not fit even without an input, because its parameters, gradients and averages alone
-# fill 35 GPUs with 80 GB each. Then the *model* has to be partitioned: by layers (**model
-# parallelism** and **pipeline parallelism**), by matrices (**tensor parallelism**), or by the
-# numbers of the optimizer (**sharding**). Lab 14 shows how to free memory on one device before you
-# use a second one.
+# fill 35 GPUs with 80 GB each. Then the *model* has to be partitioned:
+#
+# - by layers (**model parallelism** and **pipeline parallelism**);
+# - by matrices (**tensor parallelism**);
+# - by the numbers of the optimizer (**sharding**).
+#
+# Lab 14 shows how to free memory on one device before you use a second one.
 #
 # ## 4. What could a hundred devices give, at best?
 # In data parallelism every device keeps a whole copy of the model and its own batch, as large as if
-# it were alone, so p devices use p times as many images in a step. (If they shared one batch, each
-# would compute less, but the message would stay as long.) Then the devices average their gradients,
-# so that all of them have the same model again. The message for this average has as many values as
-# the model has parameters.
+# it were alone, so p devices use p times as many images in a step.
+#
+# Before they update the parameters, the devices average their gradients, so that all of them have
+# the same model again. The message for this average has as many values as the model has parameters.
+# (If the devices shared one batch, each would compute less, but the message would stay as long.)
 #
 # Suppose that each device has its own *node*, which is a computer with one network interface card
 # (NIC), and that the devices themselves add the gradients. Then each device sends most of its
 # gradients once, so that they can be added, and most of the sum once, so that all devices get it.
+#
 # With the best methods each of p NICs sends 2 (p − 1) / p times the bytes of the gradients, and no
 # method lets the busiest NIC send less (lab 23 shows such a method, and what changes if switches
 # add). For example, with four devices and gradients of 100 MB, each NIC sends 2 · 3 / 4 · 100 = 150
@@ -354,15 +382,17 @@ print(f"GPT-3, without any activation: {training_bytes(gpt3, 0) / 1e9:,.0f} GB; 
 #
 # The NIC can send while the backward pass is still computing the gradients of earlier layers (lab
 # 32). **At best**, a step therefore takes as long as the computation or the communication,
-# whichever is *longer*. For example, if computing takes 0.5 s and communication takes 1 s, four
+# whichever is *longer*. If computing takes 0.5 s and communication takes 1 s, for example, four
 # devices need 1 s for four times the images. One device needs 0.5 s for its images, so the speed-up
 # is at most 2.
 #
 # ### Exercise 02.3 · An upper bound
-# `compute` is the number of seconds that one device computes in a step, `gradient` is the number of
-# bytes of its gradients, and `link` is the number of bytes per second of a node's NIC. At best, how
-# many times the throughput of one device, in images per second, do `devices` devices reach? One
-# device alone does not communicate. 3 lines. *(intermediate)*
+# At best, how many times the throughput of one device, in images per second, do `devices` devices
+# reach? One device alone does not communicate. 3 lines. *(intermediate)*
+#
+# - `compute`: the seconds that one device computes in a step;
+# - `gradient`: the bytes of its gradients;
+# - `link`: the bytes per second of a node's NIC.
 #
 # <details><summary>Hint 1: the communication</summary>
 #
@@ -391,10 +421,11 @@ check("02.3", best_speedup)
 # %% [markdown]
 # ### The bound, and what was reached
 # The next cell draws your bound for 64 GPUs with 64 images per step on each, and for NICs from 1 to
-# 100 Gb/s (a byte has 8 bits). The points are published results for NICs with 40 Gb/s, so nothing
-# in this plot is measured here. In those runs four GPUs shared a NIC, while your bound gives each
-# GPU its own. This changes the bound by at most 5 %, provided that the four GPUs first add up their
-# gradients among themselves. The ideal, 100 %, is a speed-up of 64.
+# 100 Gb/s (a byte has 8 bits). The ideal, 100 %, is a speed-up of 64.
+#
+# The points are published results for NICs with 40 Gb/s, so nothing in this plot is measured here.
+# In those runs four GPUs shared a NIC, while your bound gives each GPU its own. This changes the
+# bound by at most 5 %, provided that the four GPUs first add up their gradients among themselves.
 
 # %%
 speeds = np.geomspace(1, 100, 201)  # Gb/s
@@ -418,9 +449,13 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 #
 # At 40 Gb/s all three networks are to the right of their knees, so the bound allows them the full
 # speed-up. Nevertheless VGG-16 reached only 64 % of the ideal, and the two networks with fewer
-# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The bound leaves out that communication
-# cannot begin before the first gradient has been computed, that messages have a latency, and that a
-# processor has to add and copy the values. Most of this kit is about this difference.
+# bytes reached 83 % (Inception v3) and 89 % (ResNet-101). The bound leaves out that
+#
+# - communication cannot begin before the first gradient has been computed;
+# - messages have a latency;
+# - a processor has to add and copy the values.
+#
+# Most of this kit is about this difference.
 #
 # ### Scale-up and scale-out
 # There are two ways to get a hundred devices. **Scale-up** adds more or faster devices where the
@@ -450,8 +485,8 @@ plots.lines(bounds | reached, **axes, title=title, name="bounds")
 # - At best, many devices are as fast as the longer of computation and communication allows. Lab 30
 #   begins with the communication, and lab 50 measures what is lost.
 #
-# ## Going further (optional): half a page of history, and applications
-# This part takes about 5 more minutes. The table shows how the number of GPUs grew in six years.
+# ## Going further (optional): half a page of history, and applications (5 minutes)
+# The table shows how the number of GPUs grew in six years.
 #
 # | year | training run | time | GPUs |
 # |---|---|---|---|

@@ -12,11 +12,13 @@
 # including in attention. This is **context parallelism**. Its difficulty is that in attention each
 # position needs the keys and values of the others.
 #
-# In this lab we compute attention block by block with an online softmax, and send the keys and
-# values around a ring of ranks while each rank computes. Then we balance the work of the causal
-# mask. Two optional parts follow. One compares the ring with other ways, and finds the length of
-# sequence from which its messages are hidden (about 30 minutes more). In the other one, [gradients](../labs/GLOSSARY.md#gradient)
-# follow the blocks around the ring (15 minutes).
+# In this lab we compute attention block by block, with sums that are corrected after each block
+# (*online softmax*), and send the keys and values around a ring of ranks while each rank computes.
+# Then we balance the work under a causal mask, which hides from each position the later ones.
+#
+# Two optional parts follow. One compares the ring with other ways, and finds the length of sequence
+# from which its messages are hidden (about 30 minutes more). In the other one, [gradients](../labs/GLOSSARY.md#gradient) follow the
+# blocks around the ring (15 minutes).
 #
 # **After this lab you can** (1) merge partial results of attention without overflow, (2) pass
 # blocks around a ring while computing, (3) assign positions to ranks so that all of them have equal
@@ -61,9 +63,10 @@ patience = 20  # seconds after which a check calls a program stuck
 #
 # $$\text{output} = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}$$
 #
-# Both sums can be computed in parts, so a rank does not need all keys at the same time. However,
-# e¹⁰⁰ is too large for a 32-bit floating-point number. Implementations therefore subtract the
-# largest score from all of them, which does not change the quotient.
+# Both sums can be computed in parts, so a rank does not need all keys at the same time.
+#
+# However, e¹⁰⁰ is too large for a 32-bit floating-point number. Implementations therefore subtract
+# the largest score from all scores, which does not change the quotient.
 #
 # If the keys come in blocks, the largest score is known only after the last block. **Online
 # softmax** ([Milakov and Gimelshein, 2018](https://arxiv.org/abs/1805.02867)) uses the largest score *so far*, and
@@ -75,10 +78,12 @@ patience = 20  # seconds after which a check calls a program stuck
 # | `total` | the sum of exp(s − `largest`) over these scores |
 # | `weighted` | the sum of exp(s − `largest`) · v over these scores |
 #
-# **An example.** A query has the scores 2 and 0 in one block, and the score 3 in another. The
-# values are 10, 20 and 30. In the first block, `largest` is 2, `total` is 1 + e⁻² = 1.135, and
-# `weighted` is 10 + 20 · e⁻² = 12.71. In the second block, `largest` is 3, `total` is 1, and
-# `weighted` is 30.
+# **An example.** A query sees two keys in one block, and one key in another:
+#
+# | block | scores | values | `largest` | `total` | `weighted` |
+# |---|---|---|---|---|---|
+# | first | 2 and 0 | 10 and 20 | 2 | 1 + e⁻² = 1.135 | 10 + 20 · e⁻² = 12.71 |
+# | second | 3 | 30 | 3 | 1 | 30 |
 #
 # In the next cell, `partial` computes the three parts for some keys, and `finish` the output when
 # all keys have been seen. (`k.mT` exchanges the last two axes of `k`.)
@@ -109,15 +114,16 @@ def finish(part):
 # for the first one, and e³ for the second one. As with lengths, we first convert both to the larger
 # unit, and then add. Both factors of the conversion are then at most 1, so nothing can overflow.
 #
-# For the example, the merged parts have to be 3, 1.418 and 34.67, and the output 34.67 / 1.418 =
-# 24.5. You can check your formula by hand with these numbers.
-#
 # ### Exercise 67.1 · Merge two partial results
-# Return the `Partial` of all keys of `one` and `other`. All parts are tensors with one row for each
-# query, so operations apply to all queries at once. `torch.maximum(a, b)` is the elementwise
-# maximum. The first merge of a query starts from `lab67.nothing(q)`, the `Partial` of no keys: its
-# `largest` is −∞, and its sums are 0. (Two of these are never merged.) About 4 lines.
-# *(intermediate)*
+# Return the `Partial` of all keys of `one` and `other`. About 4 lines. *(intermediate)*
+#
+# - All parts are tensors with one row for each query, so operations apply to all queries at once.
+#   `torch.maximum(a, b)` is the elementwise maximum.
+# - The first merge of a query starts from `lab67.nothing(q)`, the `Partial` of no keys. Its
+#   `largest` is −∞, and its sums are 0. (Two of these are never merged.)
+#
+# You can check your formula by hand. For the example, the merged parts have to be 3, 1.418 and
+# 34.67, and the output is 34.67 / 1.418 = 24.5.
 #
 # <details><summary>Hint 1: the factors</summary>
 #
@@ -146,10 +152,11 @@ check("67.1", merge)
 
 # %% [markdown]
 # ### Measure: does the largest score matter?
-# Here 64 queries see 64 keys, in four blocks and in 32-bit numbers. We compare the output with
-# PyTorch's own attention. In the table, each column is a factor (1, 10 or 100) by which the
-# queries, and so the scores, are multiplied. The control adds up exp(s) without subtracting
-# anything.
+# Here 64 queries see 64 keys, in four blocks and in 32-bit numbers. The control adds up exp(s)
+# without subtracting anything. We compare the outputs of both with PyTorch's own attention.
+#
+# In the table, each column is a factor (1, 10 or 100) by which the queries, and so the scores, are
+# multiplied.
 
 # %%
 generator = torch.Generator().manual_seed(1)
@@ -167,35 +174,24 @@ for factor in (1, 10, 100):
 print("Largest error:", pandas.DataFrame(table).map("{:.1e}".format), sep="\n")
 
 # %% [markdown]
-# **Explain.** The blocks give the same output as PyTorch, up to rounding errors, which grow with
-# the scores. A 32-bit number has about 7 digits. So a score of 500 is only known to about 3 · 10⁻⁵,
-# and exp() turns this into a relative error of the same size. Without the largest score, the output
-# is right only as long as the scores are small. In the last column it is *not a number* (`nan`),
-# because exp(s) has become infinite there.
+# **Explain.** Without the largest score, the output is right only as long as the scores are small.
+# In the last column it is *not a number* (`nan`), because exp(s) has become infinite there.
+#
+# The blocks give the same output as PyTorch, up to rounding errors, which grow with the scores. A
+# 32-bit number has about 7 digits, so a score of 500 is only known to about 3 · 10⁻⁵, and exp()
+# turns this into a relative error of the same size.
 #
 # [FlashAttention](https://arxiv.org/abs/2205.14135) computes attention in this way on one GPU. We now do it across ranks.
 #
 # ## 2. Around the ring
 # Each of *p* ranks has the queries, keys and values of its own positions. Its queries stay where
 # they are. Its keys and values are one array, the **block**, which travels from rank to rank. A
-# rank computes with the block that it holds, merges the result with what it has, and goes on with
-# the next block. This is **ring attention** ([Liu et al., 2023](https://arxiv.org/abs/2310.01889)).
+# rank computes with the block that it holds, merges the result with its earlier ones, and goes on
+# with the next block. This is **ring attention** ([Liu et al., 2023](https://arxiv.org/abs/2310.01889)).
 #
-# In the first half of [lab 23](23_ring_allreduce.ipynb)'s ring, a rank had to add to a chunk before it could send it on, so
-# the links were idle in the meantime. Here computing does not change the block. A rank can
-# therefore send it on *before* it computes with it, and receive the next block at the same time.
-#
-# This takes two arrays: the block that is in use, and `room` for the next one. A program that reads
-# pages from a disk would use the same pattern:
-#
-#     request = disk.start_reading(into=spare)
-#     use(page)
-#     request.Wait()
-#     page, spare = spare, page       # exchanges the names, copies nothing
-#
-# `comm.Isend(array, dest=…)` and `comm.Irecv(array, source=…)` return such requests ([lab 20](20_ranks_and_messages.ipynb)). Until
-# `Wait` has returned, an array that is sent must not be changed, and one that is received must not
-# be read.
+# Computing does not change the block. A rank can therefore send it on *before* it computes with it,
+# and receive the next block at the same time. (In the first half of [lab 23](23_ring_allreduce.ipynb)'s ring, a rank had to
+# add to a chunk before it could send it on, so the links were idle in the meantime.)
 #
 # ### Predict
 # A ring has 4 ranks. Computing with a block takes 2 ms, and a message 1 ms. How many ms does the
@@ -207,14 +203,28 @@ predict("67.2", in_turns=..., overlapped=...)
 
 
 # %% [markdown]
+# To do both at the same time, a rank needs two arrays, which are the block in use, and `room` for
+# the next one. A program that reads pages from a disk would use the same pattern:
+#
+#     request = disk.start_reading(into=spare)
+#     use(page)
+#     request.Wait()
+#     page, spare = spare, page       # exchanges the names, copies nothing
+#
+# `comm.Isend(array, dest=…)` and `comm.Irecv(array, source=…)` return such requests ([lab 20](20_ranks_and_messages.ipynb)). Until
+# `Wait` has returned, an array that is sent must not be changed, and one that is received must not
+# be read.
+#
 # ### Exercise 67.2 · Pass blocks around while computing
 # `visit` is a function that the caller gives you, such as one that computes attention with the
 # block. Call `visit(block, owner)` once for the block of each rank, your own block first. `owner`
-# is the rank to which a block belongs. Blocks travel to the next rank, `right`, and the last rank's
-# to rank 0. Before each visit but the last, launch a receive into `room` with `Irecv` and a send of
-# `block` with `Isend`, and wait for both after the visit. After the last visit the block is not
-# needed any more. Blocks are NumPy arrays on virtual ranks and tensors on real ones, and no copy of
-# them is needed. About 8 lines. *(intermediate)*
+# is the rank to which a block belongs. About 8 lines. *(intermediate)*
+#
+# - Blocks travel to the next rank, `right`, and the last rank's to rank 0.
+# - Before each visit but the last, launch a receive into `room` with `Irecv` and a send of `block`
+#   with `Isend`, and wait for both after the visit. After the last visit the block is not needed
+#   any more.
+# - Blocks are NumPy arrays on virtual ranks and tensors on real ones. No copy of them is needed.
 #
 # <details><summary>Hint 1: whose block is it?</summary>
 #
@@ -270,12 +280,13 @@ predict.right("67.2", **right)
 # is shorter than a visit. In turns, the three messages of 1 ms are added to the visits.
 #
 # If a message takes longer than a visit, as in the printed line, every step takes as long as its
-# message, except for the last step, which has none: 3 · 2 ms + 1 ms. In a sequence that is twice as
-# long, each visit computes four times as much, but its message only doubles. So there is a length
-# from which messages are hidden, and the first optional part finds it.
+# message, except for the last step, which has none. This makes 3 · 2 ms + 1 ms.
+#
+# In a sequence that is twice as long, each visit computes four times as much, but its message only
+# doubles. So there is a length from which messages are hidden. The first optional part finds it.
 #
 # ### Measure: the same output on real ranks?
-# Ring attention now takes only a few lines: `visit` merges what the queries get from each block.
+# Ring attention now takes only a few lines, and `visit` merges the partial result of each block.
 # The cell runs it on real ranks with 32 positions each, in 64-bit arithmetic, and compares its
 # output with PyTorch's attention on all positions. The error should be a rounding error, below
 # 10⁻¹².
@@ -306,7 +317,7 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # ## 3. The causal mask, and zigzag
 # In a language model a position must not see later ones ([lab 64](64_tensor_parallel.ipynb)). With this **causal mask**, about
 # half of all pairs of a query and a key are not needed. Cut the positions into 2*p* chunks,
-# numbered from 0. What has to be computed for a pair of chunks depends on their order:
+# numbered from 0. The work for a pair of chunks depends on their order:
 #
 # - If the queries come after the keys, the whole pair is computed.
 # - If both are the same chunk, half of the pair is masked.
@@ -318,21 +329,28 @@ print(f"{ranks} real ranks: largest relative error {compared.errors['output']:.1
 # pairs on the diagonal are half masked. Right: two ways to assign the chunks to four ranks, each
 # with its own color, and what a rank has to compute in all.*
 #
-# If each rank owns two neighboring chunks, the last rank has to compare its queries with all keys,
-# and the first rank has hardly anything to do. The next layer has to wait for the last rank. A
-# balanced assignment gives each rank one early and one late chunk. It is called **zigzag**, because
-# the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
+# If each rank owns two **neighboring** chunks, the last rank has to compare its queries with all
+# keys, and the first rank has hardly anything to do. The next layer has to wait for the last rank.
 #
-# **An example.** With neighboring chunks, rank 1 of 2 owns chunks 2 and 3. When it holds rank 0's
-# block, which has the chunks 0 and 1, it computes four pairs (query, key): (2, 0), (2, 1), (3, 0)
-# and (3, 1). With its own block it computes one whole pair, (3, 2), and the two halves (2, 2) and
-# (3, 3), which makes two pairs. Rank 0 has two pairs of its own, and nothing to do with the other
-# block.
+# A balanced assignment gives each rank one early and one late chunk. It is called **zigzag**,
+# because the owners of the chunks are 0, 1, …, *p* − 1, and then back to 0.
+#
+# **An example.** With neighboring chunks, rank 0 of 2 owns chunks 0 and 1, and rank 1 owns chunks 2
+# and 3. They compute these pairs (query, key):
+#
+# | queries of | block of | whole pairs | half pairs | sum |
+# |---|---|---|---|---|
+# | rank 0 | rank 0 | (1, 0) | (0, 0) and (1, 1) | 2 |
+# | rank 0 | rank 1 | none | none | 0 |
+# | rank 1 | rank 1 | (3, 2) | (2, 2) and (3, 3) | 2 |
+# | rank 1 | rank 0 | (2, 0), (2, 1), (3, 0) and (3, 1) | none | 4 |
 #
 # ### Exercise 67.3 · Equal work for all
-# `zigzag` returns the two chunks of a rank as two integers. `work` returns how many pairs of chunks
-# have to be computed for some chunks of queries and some chunks of keys, where a pair of equal
-# chunks counts a half. 1 to 4 lines each. *(intermediate)*
+# 1 to 4 lines each. *(intermediate)*
+#
+# - `zigzag` returns the two chunks of a rank as two integers.
+# - `work` returns how many pairs of chunks have to be computed for some chunks of queries and some
+#   chunks of keys, where a pair of equal chunks counts a half.
 #
 # <details><summary>Hint 1: the late chunk</summary>
 #
@@ -377,9 +395,9 @@ print("Pairs to compute in each step, and those of the slowest rank", table.to_s
 
 # %% [markdown]
 # ### Predict
-# A step takes as long as its slowest rank. In the table, for four ranks and neighbors, the first
-# step has 2 pairs and every other step 4. With zigzag, every step has 2. The same holds for any
-# other number of ranks. How many times as fast is zigzag on 2 ranks, and on 64 ranks?
+# A step takes as long as its slowest rank. For neighbors, the slowest rank in the table has 2 pairs
+# in the first step and 4 in every other step. With zigzag, it has 2 in every step. These values are
+# the same for any number of ranks. How many times as fast is zigzag on 2 ranks, and on 64 ranks?
 
 # %%
 predict("67.3", on_2_ranks=..., on_64_ranks=...)
@@ -405,19 +423,22 @@ gains = {p: times["neighbors"][p] / times["zigzag"][p] for p in counts}
 predict.right("67.3", on_2_ranks=gains[2], on_64_ranks=gains[counts[-1]])
 
 # %% [markdown]
-# **Explain.** The mask saves half of the work, but with neighboring chunks it saves little time, 2
-# pairs of 16 on four ranks: in every step but the first, some rank has to compute all four pairs.
-# Zigzag is (4*p* − 2) / (2*p*) times as fast as neighbors, which is 1.5 on 2 ranks and approaches 2
-# for many. With zigzag all ranks compute two pairs in *every* step, so no rank waits for another.
+# **Explain.** The mask saves half of the work, but with neighboring chunks it saves little time. In
+# every step but the first, some rank has to compute all four pairs. On four ranks, the slowest
+# ranks of the four steps therefore compute 14 pairs, where without a mask they compute 16.
+#
+# With zigzag all ranks compute two pairs in *every* step, so no rank waits for another. Zigzag is
+# (4*p* − 2) / (2*p*) times as fast as neighbors, which is 1.5 on 2 ranks and approaches 2 for many.
 #
 # ### Measure: on real ranks
-# First we compare the outputs of both assignments with full causal attention. `lab67.forward` is
-# like `ring_attention`, but a rank owns two chunks, and calls `partial` only for the pairs that the
-# mask leaves. If each rank has its own GPU, tensors stay there, and [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)).
+# First we compare the outputs of both assignments with full causal attention. They are computed by
+# `lab67.forward`, which is like `ring_attention`, but a rank owns two chunks, and calls `partial`
+# only for the pairs that the mask leaves. If each rank has its own GPU, tensors stay there, and
+# [NCCL](../labs/GLOSSARY.md#NCCL) sends them ([lab 64](64_tensor_parallel.ipynb)).
 #
 # Then we time your ring. If there are fewer cores than ranks, a rank that has nothing to do would
-# leave its core to the others. Therefore each rank uses an emulated device that needs no core ([lab 63](63_pipeline_parallel.ipynb)): it *sleeps* for 10 ms for each pair of chunks instead of computing. Ranks and messages are
-# real. The cell takes about 10 s.
+# leave its core to the others. Therefore each rank uses an emulated device that needs no core ([lab 63](63_pipeline_parallel.ipynb)). It *sleeps* for 10 ms for each pair of chunks instead of computing, but ranks and messages
+# are real. The cell takes about 10 s.
 
 # %%
 parts = lab67.Parts(partial, merge, ring)
@@ -440,10 +461,12 @@ for way in ("no mask", "neighbors"):
 
 
 # %% [markdown]
-# **Explain.** Both errors are rounding errors. With four ranks, the ring without a mask should take
-# about 2 times as long as zigzag, and neighbors about 1.75 times. These are the 16, 14 and 8 pairs
-# of the slowest ranks. On a busy machine each sleep ends late by
-# about the same time, however long it is, which pulls both ratios toward 1.
+# **Explain.** Both errors are rounding errors. With four ranks, the slowest ranks have 16 pairs
+# without a mask, 14 with neighbors and 8 with zigzag. So the ring without a mask should take about
+# 2 times as long as zigzag, and neighbors about 1.75 times.
+#
+# On a busy machine each sleep ends late by about the same time, however long it is, which pulls
+# both ratios toward 1.
 #
 # ### What you take away
 # - Partial results of attention can be merged exactly if each of them carries its largest score,
@@ -456,18 +479,18 @@ for way in ("no mask", "neighbors"):
 # ## Going further (optional): bytes, and when they are hidden
 # This part takes about 30 more minutes.
 #
-# A ring is not the only way to bring queries and keys together. Does it send less than the others?
+# A ring is not the only way to bring queries and keys together. Two other ways are common:
 #
 # - **Allgather**: every rank receives all keys and values, and then computes. This is simple, and
 #   any mask can be used, but the messages come before the computation.
 # - **Ulysses** ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)): an **all-to-all** exchanges positions for
 #   heads. Before it, a rank has all heads of its positions, and afterwards all positions of its
-#   heads. It computes their attention as one process would, and a second all-to-all brings the
-#   output back to the owners of the positions.
+#   heads. The rank computes attention for its heads as one process would, and a second all-to-all
+#   brings the output back to the owners of the positions.
 #
 # The given function `lab67.all_to_all` cuts a tensor into one part for each rank along the axis
-# `cut`, and joins the parts that arrive along the axis `join`. With it, Ulysses is only a few lines,
-# and it needs neither `merge` nor zigzag:
+# `cut`, and joins the parts that arrive along the axis `join`. With it, Ulysses takes only a few
+# lines, and needs neither `merge` nor zigzag:
 
 # %%
 def ulysses(comm, q, k, v):
@@ -491,7 +514,8 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 # as in one process.
 #
 # ### How many bytes?
-# Every layer of a model sends its own messages. These symbols describe one layer:
+# Does the ring send less than the other two? Every layer of a model sends its own messages. These
+# symbols describe one layer:
 #
 # | symbol | meaning |
 # |---|---|
@@ -509,8 +533,8 @@ print(f"Ulysses on {ranks} real ranks: largest relative error {compared.errors['
 #
 # ### Predict
 # For `kv` = `hidden` and 8 ranks, how many times as many bytes does a rank send in the [forward pass](../labs/GLOSSARY.md#forward-pass)
-# with a ring as with Ulysses? Ulysses exchanges four arrays, and a rank keeps 1/*p* of each without
-# sending it.
+# with a ring as with Ulysses? Ulysses exchanges four arrays (queries, keys, values and output), and
+# a rank keeps 1/*p* of its part of each without sending it.
 
 # %%
 predict("67.4", ring_over_ulysses=...)
@@ -519,23 +543,29 @@ predict("67.4", ring_over_ulysses=...)
 # %% [markdown]
 # ### When is a message hidden?
 # In each step, the *n*/*p* queries of a rank meet the *n*/*p* keys of a block. With zigzag, the
-# mask leaves half of these pairs of positions, that is, (*n*/*p*)² / 2 pairs. Each of them costs 4
-# · `hidden` operations: 2 for the score (a multiplication and an addition for each number), and 2
-# for the weighted value. The message of this step, a block, travels in the meantime.
+# mask leaves half of these pairs of positions, that is, (*n*/*p*)² / 2 pairs. The message of this
+# step, a block, travels in the meantime.
 #
-# In the example, these are 500,000 pairs and 4.1 · 10⁹ operations. A GPU with 740 · 10¹² operations
-# per second computes them in 5.5 μs, while a link with 48 GB/s needs 171 μs for the block. This
-# sequence is too short by far.
+# Each pair costs 4 · `hidden` operations, which are 2 · `hidden` for the score (a multiplication
+# and an addition for each number), and 2 · `hidden` for the weighted value.
+#
+# In the example above, a step takes the following times, so this sequence is too short by far:
+#
+# | part of the step | amount | rate | time |
+# |---|---|---|---|
+# | 500,000 pairs | 4.1 · 10⁹ operations | 740 · 10¹² operations/s (a GPU) | 5.5 μs |
+# | the message | 8.2 MB | 48 GB/s (a link) | 171 μs |
 #
 # ### Exercise 67.4 · Bytes sent, and the length that hides them (optional)
-# `bytes_sent` returns the bytes that one rank sends in the forward pass, for `"ring"`,
-# `"allgather"` and `"Ulysses"`. We assume that the allgather passes the blocks around a ring, so it
-# sends as much as the ring.
+# Write two functions, about 7 lines in all. *(intermediate)*
 #
-# `hides_from` returns the positions *n* of the whole sequence from which a step computes at least
-# as long as its message takes. `flops` is the number of operations that a rank performs per second,
-# and `bandwidth` the number of bytes that it can send per second. Neglect the [latency](../labs/GLOSSARY.md#latency). About 7
-# lines in all. *(intermediate)*
+# - `bytes_sent` returns the bytes that one rank sends in the forward pass, for `"ring"`,
+#   `"allgather"` and `"Ulysses"`. We assume that the allgather passes the blocks around a ring, so
+#   it sends as much as the ring. Ulysses exchanges the four arrays of the prediction.
+# - `hides_from` returns the positions *n* of the whole sequence from which a step (with zigzag)
+#   computes at least as long as its message takes. `flops` is the number of operations that a rank
+#   performs per second, and `bandwidth` the number of bytes that it can send per second. Neglect
+#   the [latency](../labs/GLOSSARY.md#latency).
 #
 # <details><summary>Hint 1: bytes</summary>
 #
@@ -578,21 +608,26 @@ predict.right("67.4", ring_over_ulysses=sent["ring"] / sent["Ulysses"])
 
 # %% [markdown]
 # With `kv` = `hidden`, the ring sends *p*/2 times as many bytes as Ulysses, so 4 times as many on 8
-# ranks. On many ranks, the ring sends nearly 2 · `kv` · `size` · *n* bytes, however many they are,
-# while Ulysses sends less the more ranks there are. Does the ring ever pay off, then?
+# ranks. With more ranks, each rank sends less with Ulysses. With the ring, it sends nearly 2 · `kv`
+# · `size` · *n* bytes on any large number of ranks. Does the ring ever pay off, then?
 #
 # ### Compute: a ring on eight H100 GPUs
-# Eight virtual ranks run a layer in 16-bit numbers, with `hidden` = 2,048, which is what one of 8
-# tensor ranks of Llama 3's largest model has. A rank computes at 740 · 10¹² flop/s, the best rate
-# that [Shah et al. (2024)](https://arxiv.org/abs/2407.08608) measured with FlashAttention-3 on an H100. We use it for
-# steps of any length, although short steps may not reach it. In the plot, each rank is on a
-# separate node of the machine model `h100_ndr`, whose links between nodes have 48 GB/s.
+# Eight virtual ranks run a layer in 16-bit numbers, with these assumptions:
 #
-# The plot shows the time of the ring, divided by that of computing alone. Above 1, its messages
-# make the layer take longer. Where a curve meets 1, they are hidden. The vertical lines are at the
-# lengths that your formula gives. The table compares these lengths with those of the simulation,
-# where the ring takes at most 1 % longer than computing. It also has eight GPUs in one node,
-# connected by NVLink.
+# | assumption | value | source |
+# |---|---|---|
+# | `hidden` | 2,048 | the part of one of 8 tensor ranks of Llama 3's largest model |
+# | computing | 740 · 10¹² flop/s | the best rate that [Shah et al. (2024)](https://arxiv.org/abs/2407.08608) measured with FlashAttention-3 on an H100 |
+# | link between nodes | 48 GB/s | the machine model `h100_ndr` |
+#
+# We use the rate of computing for steps of any length, although short steps may not reach it.
+#
+# In the plot, each rank is on a separate node. The plot shows the time of the ring, divided by that
+# of computing alone. Above 1, its messages make the layer take longer. Where a curve meets 1, they
+# are hidden. The vertical lines are at the lengths that your formula gives.
+#
+# The table compares these lengths with those of the simulation, where the ring takes at most 1 %
+# longer than computing. It also has eight GPUs in one node, connected by NVLink.
 
 # %%
 flops = 740e12
@@ -630,12 +665,15 @@ print(pandas.DataFrame(rows).to_string(index=False, float_format="{:,.0f}".forma
 
 # %% [markdown]
 # **Explain.** With `kv` = `hidden`, the ring between nodes hides its messages from the length on
-# that your formula gives, about 247,000 positions. With grouped-query attention (`kv` = 128), the
-# formula gives a sixteenth of this. The simulated ring needs about 1.4 times as many, because it
-# also has the latency, which the formula neglects. There a step computes for only some 20 μs, and
-# each message has a latency of several μs. Over NVLink, steps are shorter still, and for `kv` = 128
-# the latency alone determines the length. So use the formula if a step takes much longer than the
-# latency.
+# that your formula gives, about 247,000 positions.
+#
+# With grouped-query attention (`kv` = 128), the formula gives a sixteenth of this. The simulated
+# ring needs about 1.4 times as many positions as the formula gives, because the formula neglects
+# the latency. At this length a step computes for only about 20 μs, and each message has a latency
+# of several μs.
+#
+# Over NVLink, steps are shorter still, and for `kv` = 128 the latency alone determines the length.
+# So use the formula if a step takes much longer than the latency.
 #
 # ### Compute: the ring against the others
 # The next table has the same times for all three ways, again with one rank on each node, divided by
@@ -651,17 +689,18 @@ print("Time / computing alone", pandas.DataFrame(table).round(2).to_string(), se
 
 
 # %% [markdown]
-# **Explain.** From its length on, the ring adds no time. The messages of Ulysses and of the
-# allgather always do, because here they come before or after the computation. (Between processes
-# that compute on CPU cores you could not measure this, because a core has to copy each message.)
+# **Explain.** From the length on at which its messages are hidden, the ring adds no time. The
+# messages of Ulysses and of the allgather always add time, because here they come before or after
+# the computation. (Between processes that compute on CPU cores you could not measure this, because
+# a core has to copy each message.)
 #
-# Whether Ulysses is better for shorter sequences depends on three things:
+# Whether Ulysses is better for shorter sequences depends on the model:
 #
-# - For `kv` = `hidden` it is the fastest up to about 185,000 positions, because it sends a quarter
-#   of the bytes. From there on, the ring is faster, although a part of its messages is not hidden
-#   yet.
-# - With grouped-query attention it is the slowest, because it also exchanges the queries and the
-#   output, which are much longer than the keys and values here.
+# - For `kv` = `hidden`, Ulysses is the fastest up to about 185,000 positions, because it sends a
+#   quarter of the bytes. From there on, the ring is faster, although a part of its messages is not
+#   hidden yet.
+# - With grouped-query attention, Ulysses is the slowest, because it also exchanges the queries and
+#   the output, which are much longer than the keys and values here.
 # - Each rank needs at least one head of the queries, and one of the keys and values. In Llama 3,
 #   `kv` = 128 is a single head, so eight ranks would have to copy it and send more than the table
 #   counts.
@@ -669,32 +708,45 @@ print("Time / computing alone", pandas.DataFrame(table).round(2).to_string(), se
 # Why does Llama 3 use an allgather, although its messages are never hidden?
 # <details><summary>Answer</summary>
 #
-# According to its authors, for two reasons. It is easier to support different masks, such as one
-# that separates the documents in a sequence. And with grouped-query attention, the keys and values
-# are much smaller than the queries, so the exposed allgather costs little: its time grows with
-# <i>n</i>, that of attention with <i>n</i>². The table shows the second reason.
+# Its authors give two reasons. The first is that an allgather makes it easier to support different
+# masks, such as one that separates the documents in a sequence.
+#
+# The second is that with grouped-query attention, the keys and values are much smaller than the
+# queries, so the exposed allgather costs little. Its time grows with <i>n</i>, while that of
+# attention grows with <i>n</i>². The table shows this second reason.
 # Llama 3 also assigns the chunks by zigzag.
 # </details>
 #
-# In short, a ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s /
-# bandwidth positions on, if its steps are much longer than the latency. If keys are as long as
-# queries and there are more than two ranks, Ulysses sends fewer bytes, which makes it faster for
-# shorter sequences. With grouped-query attention, even an exposed allgather costs little.
+# In short:
+#
+# - A ring hides its messages from *n* = *p* · (`kv` / `hidden`) · `size` · flop/s / bandwidth
+#   positions on, if its steps are much longer than the latency.
+# - If keys are as long as queries and there are more than two ranks, Ulysses sends fewer bytes,
+#   which makes it faster for shorter sequences.
+# - With grouped-query attention, even an exposed allgather costs little.
 #
 # ## Going further (optional): the backward pass
 # This part takes about 15 more minutes.
 #
-# For training we need the gradients of the queries, keys and values. Let *L* be the **log-sum-exp**
-# of all scores of a query, which is `largest` + log(`total`) when all keys have been seen. Let *P*
-# = exp(*s* − *L*) be the weights of a block, d*O* the gradient of the output *O*, and *D* the sum
-# of d*O* ∘ *O* in each row, where ∘ multiplies element by element. Then the gradients are
-# ([FlashAttention](https://arxiv.org/abs/2205.14135) has the derivation):
+# For training we need the gradients of the queries, keys and values. Their formulas use these
+# symbols:
+#
+# | symbol | meaning |
+# |---|---|
+# | *L* | the **log-sum-exp** of all scores of a query: `largest` + log(`total`) after all keys |
+# | *P* | the weights of a block, exp(*s* − *L*) |
+# | d*O* | the gradient of the output *O* |
+# | ∘ | multiplication element by element |
+# | *D* | the sum of d*O* ∘ *O* in each row |
+#
+# Then the gradients are ([FlashAttention](https://arxiv.org/abs/2205.14135) has the derivation):
 #
 # $$dV = P^T dO \qquad dS = P \circ (dO\,V^T - D) \qquad dQ = dS\,K/\sqrt{d} \qquad dK = dS^T Q/\sqrt{d}$$
 #
-# You don't need to follow them in detail. What matters is which data they need: besides the block,
-# only the rank's own queries, d*O*, *D* and *L*, which `lab67.forward` returns beside the output.
-# With these a rank can compute the weights of any block again, so the blocks may come in any order.
+# You don't need to follow them in detail. The important point is which data they need. In addition
+# to the block, these are only the rank's own queries, d*O*, *D* and *L* (`lab67.forward` returns
+# *L* together with the output). With these a rank can compute the weights of any block again, so
+# the blocks may come in any order.
 
 # %%
 def back(q, k, v, gradient, log_sum, delta, mask=None):
@@ -723,8 +775,8 @@ def back(q, k, v, gradient, log_sum, delta, mask=None):
 #
 # ### Predict
 # The gradient of a block has as many bytes as the block. There are four ranks. Divide the bytes
-# that one of them sends in the [backward pass](../labs/GLOSSARY.md#backward-pass) by those of the forward pass. Count the messages of
-# both.
+# that one of them sends in the [backward pass](../labs/GLOSSARY.md#backward-pass), in blocks and in gradients, by those of the forward
+# pass.
 
 # %%
 predict("67.5", back_over_forward=...)
@@ -742,10 +794,16 @@ predict("67.5", back_over_forward=...)
 #    `arriving`. By convention, gradients have `tag=1`.
 # 4. Return the list of the two requests.
 #
-# The caller makes the arrays, again of NumPy or tensors. `share` is a new one in each call, which
-# `pass_on` may change. `arriving` is the same one in all calls. In the first call it contains
-# zeros, and the list `launched` is empty. After the last visit the caller waits for your last
-# requests, and `arriving` is then the gradient of the rank's own block.
+# The caller makes the arrays, which are again NumPy arrays or tensors:
+#
+# | argument | in all calls | in the first call |
+# |---|---|---|
+# | `share` | a new array in each call, which `pass_on` may change | no difference |
+# | `arriving` | the same array in all calls | contains zeros |
+# | `launched` | the list that the previous call returned | empty |
+#
+# After the last visit the caller waits for your last requests, and `arriving` is then the gradient
+# of the rank's own block.
 #
 # <details><summary>Hint 1: the order</summary>
 #
@@ -780,10 +838,11 @@ check("67.5", pass_on)
 # %% [markdown]
 # ### Measure: forward and backward against one process
 # Real ranks run both passes with your functions in 64-bit arithmetic. Every rank also computes full
-# attention, and its gradients by PyTorch's [autograd](../labs/GLOSSARY.md#autograd). The table shows the largest relative error,
-# which is the largest difference divided by the largest right value. In the control the gradients
-# stay where they are: each rank adds up the shares of all blocks that pass. The mask is causal only
-# in the row *causal, zigzag*.
+# attention, and its gradients by PyTorch's [autograd](../labs/GLOSSARY.md#autograd). In the control the gradients stay where they
+# are, so each rank adds up the shares of all blocks that pass.
+#
+# The table shows the largest relative error, which is the largest difference divided by the largest
+# right value. The mask is causal only in the row *causal, zigzag*.
 
 # %%
 def stay(comm, share, arriving, launched):

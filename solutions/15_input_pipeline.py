@@ -2,24 +2,25 @@
 # # 15 Input pipeline
 #
 # A GPU that waits for images costs as much as one that computes. In each training step a program
-# reads a batch from storage, decodes it, and only then computes with it, and the first two can
-# easily take longer than the third. On many devices the input becomes harder still, because all of
-# them read from the same storage, and because every sample has to reach exactly one of them.
+# reads a batch from storage, decodes it, and only then computes with it, and reading and decoding
+# can easily take longer than computing. On many devices the input becomes harder still, because all
+# of them read from the same storage, and because every sample has to reach exactly one of them.
 #
 # In this lab we build the input pipeline of a distributed training job, from the choice of the
-# samples to the batch in memory. We divide a dataset among ranks, read it from tar files as a
-# stream, and let a thread read ahead while the model computes. Finally we predict when the storage,
-# and not the model, determines the speed, on one rank and on many.
+# samples to the batch in memory. We divide a dataset among ranks, read it as a stream from *shards*
+# (tar files that hold many samples each), and let a thread read ahead while the model computes.
+# Finally we predict when the storage, and not the model, determines the speed, on one rank and on
+# many.
 #
 # **After this lab you can** (1) say which samples a rank reads, and prove that no sample is read
 # twice, (2) read tar shards as a stream, (3) compare the cost of many files with that of shards,
-# (4) read ahead through a bounded queue, and (5) predict how long a step waits for its input, and
-# how fast many ranks can read from one storage system.
+# (4) read ahead through a queue of limited length, and (5) predict how long a step waits for its
+# input, and how fast many ranks can read from one storage system.
 #
 # ![Three timelines of input and compute. Without prefetch they take turns; with prefetch a shorter input is hidden behind compute; a longer input leaves gaps between the compute phases](15_prefetch.svg)
 #
 # *Without prefetch a step waits for all of its input. With prefetch, the input of the next batch is
-# read while the model computes, so the step waits only if the input takes longer than compute.*
+# read while the model computes.*
 #
 # Needs: mpi, torch · Ranks: 4 · Minutes: 80 · Level: intermediate · Before: 10, 20
 
@@ -71,6 +72,7 @@ print(f"{images} JPEGs (digits, noise) of {stored.nbytes / images:,.0f} bytes, i
 # ## Who reads what?
 # Several processes, the **ranks**, train one network together. They are numbered from 0 up to the
 # number of ranks minus 1. In each **epoch** every sample should be read once, by one of the ranks.
+#
 # After each step all ranks average their gradients (lab 30), so each rank waits for all the others.
 # If one rank had one step more than the others, it would wait forever.
 #
@@ -90,8 +92,7 @@ predict("15.1", percent_unread=32)
 # **dropped**, and they should be different samples in each epoch. 3 lines. *(beginner)*
 #
 # * The order is `np.random.default_rng((seed, epoch)).permutation(n)`. The tuple gives each pair of
-#   seed and epoch its own generator. With `seed + epoch`, seed 1 would have the same order in
-#   epoch 0 as seed 0 in epoch 1.
+#   seed and epoch its own generator.
 # * A slice with a step takes a part of the order. For example, `order[2::5]` begins at position 2
 #   and takes every 5th element.
 # * A rank may have several **workers**, which are processes that read for this rank. They partition
@@ -144,11 +145,15 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # %% [markdown]
 # **Explain.** With independent seeds, a sample is missed by all four ranks with a probability of
 # (3/4)^4 = 31.6 %. Nearly a third of the data is therefore not read, and about a quarter of it is
-# read twice or more, silently. With the same seed on all ranks both shares are 0.
+# read twice or more, silently. With the same seed on all ranks both percentages are 0.
 #
-# PyTorch's [`DistributedSampler`](@pytorch_data) does nearly what you wrote. By default it
-# **pads** the order instead of dropping samples, so that a few are read twice, and it seeds its
-# generator with `seed + epoch`. Unless you call `set_epoch`, every epoch has the same order.
+# PyTorch's [`DistributedSampler`](@pytorch_data) does nearly what you wrote. It differs in three
+# points:
+#
+# * By default it **pads** the order instead of dropping samples, so that a few are read twice.
+# * It seeds its generator with `seed + epoch`, so seed 1 has the same order in epoch 0 as seed 0 in
+#   epoch 1.
+# * Unless you call `set_epoch`, every epoch has the same order.
 #
 # ## Shards
 # A dataset of a million small files requires a million opens. On the file system of a cluster, each
@@ -167,8 +172,10 @@ predict.right("15.1", percent_unread=unread["own seeds"])
 # | `000013.cls` | the label of the next sample |
 #
 # Consecutive members whose names are equal up to the first dot form one **sample**. The part after
-# this dot is the **kind**, and kinds may come in any order. A shard is read as a whole, so ranks
-# partition the shards, for example with `my_samples`, and not the samples.
+# this dot is the **kind**, and kinds may come in any order.
+#
+# A shard is read as a whole, so ranks partition the shards, for example with `my_samples`, and not
+# the samples.
 #
 # A shard may arrive over a network, so it must be possible to read it without ever moving backward.
 # `tarfile.open(fileobj=stream, mode="r|")` reads in this way. These lines, for example, list the
@@ -222,11 +229,17 @@ check("15.2", read_shard)
 
 # %% [markdown]
 # ### Predict
-# Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. As a separate file,
-# an image takes up about 5.7 kB. In a shard it takes 7.7 kB, because tar adds a header to each
-# member and pads it to whole blocks, and because the label is a member, too. How many times as fast
-# is it to read a shard of 32 images as to read the 32 files? Count only the storage. The
-# measurement will also contain Python's work.
+# Suppose that a storage system delivers 100 MB/s and takes 2 ms to open a file. An image takes up
+# more bytes in a shard, because tar adds a header to each member and pads it to whole blocks, and
+# because the label is a member, too:
+#
+# | way to store 32 images | opens | bytes for each image |
+# |---|---|---|
+# | separate files | 32 | about 5.7 kB |
+# | one shard | 1 | 7.7 kB |
+#
+# How many times as fast is it to read the shard as to read the 32 files? Count only the storage.
+# The measurement will also contain Python's work.
 
 # %%
 predict("15.2", shards_times_as_fast=15)
@@ -250,16 +263,20 @@ print(f"files / shards, if an open takes no time: {at_once}")
 predict.compare("15.2", shards_times_as_fast=ratio)
 
 # %% [markdown]
-# **Explain.** By these numbers, reading 32 files takes 32 opens of 2 ms and 0.06 ms of transfer
-# each, 66 ms in all. A shard takes one open and 2.5 ms of transfer, 4.5 ms in all, so shards would
-# be 15 times as fast. You should see a smaller ratio, because Python also has to parse the shard.
-# On two cores this took us about 3 ms of computing for each shard, and the ratio was 8. While the
-# machine was busy it was 5.
+# **Explain.** By the numbers of the prediction, shards would be 15 times as fast:
+#
+# | 32 images as | opens | transfer | sum |
+# |---|---|---|---|
+# | separate files | 32 · 2 ms | 32 · 0.06 ms | 66 ms |
+# | one shard | 2 ms | 2.5 ms | 4.5 ms |
+#
+# You should see a smaller ratio, because Python also has to parse the shard. On two cores this took
+# us about 3 ms of computing for each shard, and the ratio was 8. While the machine was busy it was
+# 5.
 #
 # The ratio of the control should fall to about 1 or below, although the bytes are the same as
 # before. The gain therefore comes from the opens that shards save. By the bytes alone, the control
-# would be 5.7 / 7.7 = 0.74, because an image takes up more bytes in a shard. We measured 0.5 to
-# 0.9.
+# would be 5.7 / 7.7 = 0.74. We measured 0.5 to 0.9.
 #
 # ## Reading ahead
 # A training loop asks for a batch, computes, and asks for the next batch. If reading starts only
@@ -396,10 +413,9 @@ predict("15.4", exposed_at_2=1, exposed_at_half=0, best_input=1, best_gain=2)
 #
 # * `shard_seconds` computes how long each of `ranks` ranks takes to read `nbytes` bytes if all
 #   begin at the same time. A rank gets at most its own bandwidth, and at most an equal share of the
-#   total bandwidth. An open takes `latency` seconds, and all ranks open at the same time.
-#
-# For example, two ranks that could each read 3 MB/s from a storage system that delivers 4 MB/s in
-# total get 2 MB/s each.
+#   total bandwidth. For example, two ranks that could each read 3 MB/s from a storage system that
+#   delivers 4 MB/s in total get 2 MB/s each. An open takes `latency` seconds, and all ranks open at
+#   the same time.
 #
 # <details><summary>Hint 1: what is left, and what is shared</summary>
 #
@@ -457,14 +473,15 @@ predict.right("15.4", best_input=max(gains, key=gains.get), best_gain=max(gains.
 # ### Measure: how long a step waits
 # Now we train on JPEGs from shards, and the bandwidth of `lab15.Storage` is set so that input takes
 # about 0.5, 1, 2 and 4 times as long as compute (`shares`). For each bandwidth we time two training
-# runs, one without prefetch and one with. They read the shards in a shuffled order (the optional
-# part at the end mixes the samples, too). The plot compares them:
+# runs, one without prefetch and one with, which takes about a minute in all, and longer on a busy
+# machine. The runs read the shards in a shuffled order (the optional part at the end mixes the
+# samples, too).
+#
+# The plot compares the two runs. Both axes are in units of compute, which is timed in the run with
+# prefetch:
 #
 # - The x axis shows how long input really took, which is the wait of a step without prefetch.
 # - The y axis shows the wait of a step with prefetch, which should agree with your formula.
-#
-# Both are in units of compute, which is timed in the run with prefetch. This takes about a minute,
-# and longer on a busy machine.
 
 # %%
 train = lab15.trainer(device, width)  # train(images, labels): a step of a small net
@@ -493,8 +510,8 @@ predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 # formula, which is zero up to a ratio of 1, and input - compute from there on.
 #
 # Points above the line probably mean that the thread finds no free core for decoding, or that both
-# threads need the GIL. On a busy machine points are on both sides of the line,
-# probably because its speed changes between the two training runs that a point compares.
+# threads need the GIL. On a busy machine points are on both sides of the line, probably because the
+# machine's speed changes between the two training runs that a point compares.
 #
 # Would a deeper queue help if input takes longer than compute?
 # <details><summary>Answer</summary>
@@ -535,11 +552,12 @@ predict("15.4", own=4, burst=2, shared=1)
 
 # %% [markdown]
 # ### Measure: 1, 2 and 4 ranks
-# In the next cells, real ranks read and decode. The storage is emulated again: before each read, a
-# rank reserves time on a shared pipe, and a small file records the time until which the pipe is
-# reserved. The plot shows the images per second of all ranks together, and what your
-# `shard_seconds` predicts. The last cell prints the rate of 4 ranks relative to one. This takes
-# about 15 s.
+# In the next cells, real ranks read and decode, and the storage is emulated again. For each read, a
+# rank reserves the time that the shared storage needs for these bytes. A small file, which all
+# ranks use, records until when the storage is reserved.
+#
+# The plot shows the images per second of all ranks together, and the prediction of your
+# `shard_seconds`. The last cell prints the rate of 4 ranks relative to one. This takes about 15 s.
 
 # %%
 storages = {
@@ -580,10 +598,11 @@ if ranks == 4:
     predict.compare("15.4", own=own, burst=burst, shared=shared)
 
 # %% [markdown]
-# **Explain.** You should see that the rate from the ranks' own disks grows with the number of
-# ranks. The rate from the burst buffer grows until its 4 MB/s are used up, which happens at two
-# ranks. The rate from the shared file system hardly grows, so with more ranks each rank
-# gets less.
+# **Explain.** You should see different growth of the rates:
+#
+# - The rate from the ranks' own disks grows with the number of ranks.
+# - The rate from the burst buffer grows until its 4 MB/s are used up, which happens at two ranks.
+# - The rate from the shared file system hardly grows, so with more ranks each rank gets less.
 #
 # Four ranks with their own disks may get fewer than 4 times as many images as one rank, probably
 # because they also decode, and take turns if there are fewer than four cores. The other two ratios
@@ -595,10 +614,16 @@ if ranks == 4:
 #
 # On two cores we measured 3.98, 2.16 and 1.11.
 #
-# On the supercomputer Summit, the SSDs in the nodes together read at 26.7 TB/s, and the file system
-# at 2.5 TB/s (Oral et al., 2019). For each of its 27,648 GPUs this is 970 MB/s from the SSDs and 90
-# MB/s from the file system. Suppose that a GPU trains on 1,000 images per second, each of 110 kB
-# (round numbers that we chose). Which of the two storages has enough bandwidth when all GPUs train?
+# The 27,648 GPUs of the supercomputer Summit can read from two kinds of storage ([Oral et al.,
+# 2019](@oral2019)):
+#
+# | storage of Summit | total bandwidth for reading | for each GPU |
+# |---|---|---|
+# | all SSDs in the nodes | 26.7 TB/s | 970 MB/s |
+# | the file system | 2.5 TB/s | 90 MB/s |
+#
+# Suppose that a GPU trains on 1,000 images per second, each of 110 kB (round numbers that we
+# chose). Which of the two storages has enough bandwidth when all GPUs train?
 # <details><summary>Answer</summary>
 #
 # Only the SSDs. A GPU needs 110 MB/s, which is more than its share of the file system's bandwidth,
@@ -616,17 +641,21 @@ if ranks == 4:
 # - Ranks that share a storage system share its bandwidth, while the bandwidth of their own disks
 #   grows with the number of ranks.
 #
-# ## Going further (optional): shuffle a stream
-# This part takes about 4 minutes. In our dataset the images are stored class by class, but a batch
-# of only one or two classes moves the weights toward these classes for every image. The samples of
+# ## Going further (optional): shuffle a stream (4 minutes)
+# In our dataset the images are stored class by class. A step with a batch of only one or two
+# classes would change the network so that it prefers these classes for every image. The samples of
 # a batch should therefore be mixed, but a stream cannot be shuffled as a whole.
 #
 # Instead, the order of the shards is shuffled, which needs no memory, and the samples pass through
-# a **buffer**. First fill the buffer. Then yield a random one of its items, put the next item of
-# the stream in its place, and repeat. For example, a buffer that holds 0 0 1 may yield 0 and then
-# takes the next item, 1, so that it holds 0 1 1. The larger the buffer, the better the classes are
-# mixed. The training runs of this lab measure time and not accuracy, so they shuffle only the order
-# of the shards and have no buffer.
+# a **buffer**:
+#
+# 1. Fill the buffer.
+# 2. Yield a random one of its items, put the next item of the stream in its place, and repeat.
+#
+# For example, a buffer that holds 0 0 1 may yield 0 and then takes the next item, 1, so that it
+# holds 0 1 1. The larger the buffer, the better the classes are mixed. (The training runs of this
+# lab measure time and not accuracy, so they shuffle only the order of the shards and have no
+# buffer.)
 #
 # <details><summary>How large must the buffer be?</summary>
 #
@@ -641,12 +670,12 @@ if ranks == 4:
 # A smaller buffer is therefore enough if the order of the shards is shuffled, too.
 # </details>
 #
-# ## Going further (optional): one file that many ranks read
-# This part takes about a minute. Shards are not the only way to save opens. The framework Caffe can
-# read its images from an LMDB, which is a key-value store in one file. However, many processes that
-# map one LMDB into memory slow each other down, which the reader LMDBIO avoids (Pumma et al.,
-# 2019). In [OSU-Caffe](@awan2017) all ranks read in parallel from the cluster's file system,
-# Lustre.
+# ## Going further (optional): one file that many ranks read (1 minute)
+# Shards are not the only way to save opens. The framework Caffe can read its images from an LMDB,
+# which is a key-value store in one file. However, many processes that map one LMDB into memory slow
+# each other down, which the reader LMDBIO avoids ([Pumma et al., 2019](@pumma2019)).
+#
+# In [OSU-Caffe](@awan2017) all ranks read in parallel from the cluster's file system, Lustre.
 #
 # ### Further reading
 # - [@pytorch_data] The documentation of `DataLoader` and `DistributedSampler`.

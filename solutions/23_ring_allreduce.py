@@ -3,22 +3,24 @@
 #
 # In data-parallel training every worker computes a gradient on its own part of the batch, and
 # before the next update all workers need the sum of these gradients. The obvious solution is to
-# send all gradients to one worker, which adds them up and sends the sum back. Suppose that sixteen
-# workers hold a gradient of 100 MB each. The link of the collecting worker then has to transfer 1.5
-# GB in each direction, while the other fifteen workers transfer 0.1 GB each way and are idle most
+# send all gradients to one worker, which adds them up and sends the sum back. With sixteen workers
+# and gradients of 100 MB, the link of the collecting worker then has to transfer 1.5 GB in each
+# direction, while the links of the other fifteen workers transfer 0.1 GB each way and are idle most
 # of the time. Every additional worker makes the busy link busier, and all workers wait for it.
 #
 # In this lab we write the **ring allreduce**, in which every worker talks only to its two neighbors
 # and all links transfer the same number of bytes. The first versions of [NCCL](@nccl) (NVIDIA
-# Collective Communications Library) and [Horovod](@horovod) were built on it. It is not always the
-# right choice, however, because a ring sends many messages one after the other. We therefore derive
-# its cost, compare the formula with simulated runs on up to 64 ranks, and find out for which
-# vectors a tree is faster, in a model of a GPU cluster and on your own machine.
+# Collective Communications Library) and [Horovod](@horovod) were built on it.
+#
+# A ring is not always the right choice, however, because it sends many messages one after the
+# other. We therefore derive its cost and compare the formula with simulated runs on up to 64 ranks.
+# The tree of lab 21 needs fewer but longer messages, so we also find out for which vectors it is
+# faster, in a model of a GPU cluster and on your own machine.
 #
 # **After this lab you can** (1) write a ring allreduce with `Sendrecv` for any number of ranks and
-# values, (2) predict from *p*, *n*, α and β alone (defined below) how many bytes a rank sends and
-# how long the allreduce takes, and (3) find the vector length below which a tree is faster, for a
-# modeled cluster and for the machine in front of you.
+# values, (2) predict from the number of ranks, the vector's length, and the latency and bandwidth
+# of the links how many bytes a rank sends and how long the allreduce takes, and (3) find the vector
+# length below which a tree is faster, for a modeled cluster and for the machine in front of you.
 #
 # ![Left: ranks 1, 2 and 3 send whole vectors to rank 0, which sends the sum back. Right: four ranks form a ring, and each sends one chunk to its right neighbor](23_ring.svg)
 #
@@ -48,20 +50,21 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 
 # %% [markdown]
 # ## Terms, and where your code runs
-# The vectors in this lab are gradients, flattened into one array per rank. A *rank* is one process
-# of a program that uses MPI (Message Passing Interface). An **allreduce** leaves the sum of all
-# vectors on every rank. It can be composed of two collectives from lab 21: a **reduce-scatter**
-# leaves one chunk of the sum on each rank, and an **allgather** then brings the chunks of all ranks
-# to every rank.
+# The vectors in this lab are gradients, flattened into one array per rank. The collectives are
+# those of lab 21, and α and β are those of lab 22.
 #
 # | term | meaning |
 # |---|---|
+# | rank | one process of a program that uses MPI (Message Passing Interface) |
 # | *p* | number of ranks, which are numbered from 0 to *p* − 1; the right neighbor of rank *p* − 1 is rank 0 |
 # | *n* | bytes in the vector of one rank |
 # | chunk | one of *p* nearly equal parts of a vector, numbered from 0 to *p* − 1 |
-# | α | latency, the seconds that every message costs, however short it is (lab 22) |
-# | β | seconds per byte, which is 1 / bandwidth |
+# | **allreduce** | leaves the sum of all vectors on every rank; the next two collectives together do this |
+# | **reduce-scatter** | leaves one chunk of the sum on each rank |
+# | **allgather** | brings the chunks of all ranks to every rank |
 # | step | in one step a rank sends at most one message and receives at most one |
+# | α | latency, the seconds that every message costs, however short it is |
+# | β | seconds per byte, which is 1 / bandwidth |
 #
 # ### The virtual cluster
 # Your code will run on real ranks and on the **virtual cluster**, a simulator that comes with these
@@ -94,9 +97,9 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # 4044, and rank 2 adds the last contribution. The other chunks travel in the same way from
 # different starting ranks, so every link is busy in every step.
 #
-# After *p* − 1 steps each rank has one finished chunk, and rank *r* has chunk *r* + 1 (mod *p*). In
-# lab 21, `reduce_scatter` left chunk *r* on rank *r*. Here each rank begins by sending chunk *r*,
-# and therefore it ends with the next one.
+# After *p* − 1 steps each rank has one finished chunk, which contains the values of all ranks. Rank
+# *r* begins by sending chunk *r*, and ends with chunk *r* + 1 (mod *p*) finished. (In lab 21,
+# `reduce_scatter` left chunk *r* on rank *r*.)
 #
 # In the second half, the allgather, the finished chunks travel around the ring once more. This time
 # a rank does not add the values that it receives. They overwrite its own, unfinished copy of the
@@ -112,8 +115,8 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 #
 # ### Predict
 # Now take 8 ranks, so that a chunk is an eighth of the vector. How many vectors' worth of bytes
-# does each rank send in both halves together, and in how many steps? The table shows the first half
-# for *p* = 4, so you can count there first. The check for exercise 23.2 prints the answer.
+# does each rank send in both halves together, and in how many steps? You can first count the first
+# half for *p* = 4 in the table. The check for exercise 23.2 prints the answer.
 
 # %%
 predict("23.2", vectors_sent=1.75, steps=14)
@@ -138,14 +141,15 @@ print("lengths of the chunks:", [len(part) for part in parts], "· the vector:",
 # %% [markdown]
 # ### Exercise 23.1 · Reduce-scatter around a ring
 # Write the loop of `reduce_scatter`. In step i, counted from 0, rank r sends chunk r − i (mod p) to
-# its right neighbor. Work out which chunk arrives from the left in the same step, receive it, and
-# add it to your own copy of that chunk. The loop calls `Sendrecv` p − 1 times and takes 5 lines.
-# *(intermediate)*
+# its right neighbor. For example, rank 2 sends chunk 1 in step 1 of the table. Work out which chunk
+# arrives from the left in the same step, receive it, and add it to your own copy of that chunk. The
+# loop calls `Sendrecv` p − 1 times and takes 5 lines. *(intermediate)*
 #
-# The lengths of chunks can differ by one value, as you saw above. The array `incoming` is as long
-# as the longest chunk, so receive into the part of it that is as long as the chunk to which you
-# will add. Send each chunk as it is, without padding and in the vector's type. (Lower-case
-# `sendrecv` pickles the array and therefore sends more bytes.)
+# - *Receive:* the lengths of chunks can differ by one value, as you saw above, and the array
+#   `incoming` is as long as the longest chunk. Receive into the part of it that is as long as the
+#   chunk to which you will add.
+# - *Send:* send each chunk as it is, without padding and in the vector's type. (Lower-case
+#   `sendrecv` pickles the array and therefore sends more bytes.)
 #
 # <details><summary>Hint 1: which chunk arrives?</summary>
 #
@@ -189,19 +193,18 @@ check("23.1", reduce_scatter)
 
 # %% [markdown]
 # ### Exercise 23.2 · The whole ring
-# The next table starts with the finished chunk of each rank, here in italics. In the first step of
-# the second half, every rank sends its finished chunk to the right. The chunks that have just
-# arrived are bold.
+# The table continues with the first step of the second half, in which every rank sends its finished
+# chunk, here in italics, to the right. The chunks that have just arrived are bold.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
 # | before | 1 *2222* 3303 4004 | 11 20 *3333* 4044 | 111 220 300 *4444* | *1111* 2220 3300 4000 |
 # | step 0 | **1111** 2222 3303 4004 | 11 **2222** 3333 4044 | 111 220 **3333** 4444 | 1111 2220 3300 **4444** |
 #
-# Complete `ring_allreduce`. In the first step rank r sends its finished chunk r + 1 to the right,
-# and in each later step it sends the chunk that has just arrived from the left. Since every chunk
-# that arrives is finished, receive it directly into its place in the vector. This takes 3 lines.
-# *(intermediate)*
+# Complete `ring_allreduce`. In the first step rank r sends its finished chunk r + 1 (mod p) to the
+# right, and in each later step it sends the chunk that has just arrived from the left. Since every
+# chunk that arrives is finished, receive it directly into its place in the vector. This takes 3
+# lines. *(intermediate)*
 #
 # <details><summary>Hint 1: which chunks?</summary>
 #
@@ -244,8 +247,8 @@ check("23.2", ring_allreduce)
 #
 # ### Measure: what does each rank do, and when?
 # Now we run your ring on four virtual ranks and draw what happens. Each row of the plot is a rank,
-# and time runs from left to right. Additions take time in this run, too, at 4 GB/s. The control is
-# the same run with additions that take no time.
+# and time runs from left to right. In this run each rank also needs time to add, at 4 GB/s. The
+# control is the same run with additions that take no time.
 #
 # The vector should be 100 MB long, but we don't need to store that much.
 # `virtual.vector(np.ones(16), stands_for=gradient)` makes an array of only 16 values that the
@@ -280,13 +283,15 @@ print(f"{run.time:.4f} s with additions at 4 GB/s, {free.time:.4f} s if they tak
 #
 # As an example, take the other allreduce from lab 21, which reduces along a tree and then
 # broadcasts along the same tree. Both parts take L = ⌈log₂ p⌉ steps, and every step sends whole
-# vectors, so the tree takes 2L(α + nβ) seconds. On four ranks L is 2. With n = 100 MB, α = 1 µs and
-# β = 1 ns per byte (1 GB/s), one step takes about 0.1 s, and the four steps take 0.4 s.
+# vectors, so the tree takes 2L(α + nβ) seconds.
+#
+# On four ranks L is 2, so the tree takes four steps. With n = 100 MB, α = 1 µs and β = 1 ns per
+# byte (1 GB/s), one step takes about 0.1 s, and all four take 0.4 s.
 #
 # ### Exercise 23.3 · What it costs, on paper
-# How many steps does a ring of p ranks take with n bytes each, and how many bytes does each message
-# have? From these two numbers follow the bytes that a rank sends in all, and the seconds. Assume
-# that additions take no time. This takes 3 lines. *(beginner)*
+# Write `ring_cost`, which returns the steps, the bytes that a rank sends in all, and the seconds of
+# a ring of p ranks with n bytes each. To get them, first work out the number of steps and the bytes
+# of one message. Assume that additions take no time. This takes 3 lines. *(beginner)*
 #
 # <details><summary>Hint 1: one step</summary>
 #
@@ -316,26 +321,32 @@ check("23.3", ring_cost)
 
 # %% [markdown]
 # As long as the ranks do the additions themselves, no allreduce lets the busiest rank send less
-# than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound. In
-# short, p − 1 contributions have to be sent for each value, and then p − 1 ranks have to get the
-# sum. These are 2(p − 1)n bytes in all, and the busiest of p ranks sends at least a p-th part.
-# Because the ring reaches this bound, they call it *bandwidth optimal*.
+# than the ring does. Patarasuk and Yuan (2009) derived 2n(p − 1)/p bytes as a lower bound, and
+# because the ring reaches it, they call the ring *bandwidth optimal*.
+#
+# In short, for each value, p − 1 contributions have to be sent, and then p − 1 ranks have to get
+# the sum. For n bytes these are 2(p − 1)n bytes in all, and the busiest of p ranks sends at least a
+# p-th part of them.
 #
 # <details><summary>And if the switch adds?</summary>
 #
 # Some switches can add. NVIDIA's SHARP (Scalable Hierarchical Aggregation and Reduction Protocol)
 # does so on InfiniBand, and NVLS (NVLink SHARP) on NVLink since 2022. A rank then sends its vector
 # up once and receives the sum once, so it sends about n bytes instead of 2n, and the bound does not
-# apply. For this reason nccl-tests, which computes a bandwidth from the ring's bytes, can report
-# more than the links of such machines carry.
+# apply.
+#
+# NVIDIA's benchmark nccl-tests computes a bandwidth from the ring's bytes. On such machines it can
+# therefore report more than the links carry.
 # </details>
 #
 # ### Measure: what do more ranks cost?
-# Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The points are runs of your ring on up to 64
-# virtual ranks. The second line is your formula. The third line is the formula for a single server,
-# an additional machine, which receives the vectors of all ranks and then sends the sum to each of
-# them. Its link carries p vectors in and p vectors out, one after the other. If the latencies of
-# the messages overlap, this takes 2α + 2pnβ seconds.
+# Now we allreduce 100 MB at 1 GB/s on 2 to 256 ranks. The plot compares:
+#
+# - *ring, run:* your ring on up to 64 virtual ranks.
+# - *ring, your formula:* the seconds that `ring_cost` returns.
+# - *one server, formula:* an additional machine receives the vectors of all ranks and then sends
+#   the sum to each of them. Its link carries p vectors in and p vectors out, one after the other.
+#   If the latencies of the messages overlap, this takes 2α + 2pnβ seconds.
 
 # %%
 ranks = [2, 4, 8, 16, 32, 64, 128, 256]
@@ -357,25 +368,32 @@ plots.lines(seconds, xlabel="ranks", ylabel="time (s)", title=title, logx=True, 
 # These vectors were long, so their size in bytes determined the time. For short vectors the time
 # depends almost entirely on α, which the ring pays 2(p − 1) times and the tree only 2L times. But
 # each message of the tree is a whole vector. The tree should therefore be faster for short vectors
-# and the ring for long ones, and we want to know at which length their order changes.
+# and the ring for long ones. At which length does their order change?
 #
 # ### Predict
-# Take 64 ranks with α = 5 µs and 10 GB/s, so that β = 0.1 ns per byte. The tree takes 2L(α + nβ),
-# where L = ⌈log₂ p⌉ is `(p - 1).bit_length()` in Python. Below how many kB (1 kB = 1,000 bytes) is
-# the tree faster: about 5, 50 or 500? A guess is enough, because the next exercise computes it.
+# Take 64 ranks with α = 5 µs and 10 GB/s, so that β = 0.1 ns per byte. Below how many kB (1 kB =
+# 1,000 bytes) is the tree faster: about 5, 50 or 500? A guess is enough, because the next exercise
+# computes it.
 
 # %%
 predict("23.4", ring_wins_from_kB=500)
 
 # %% [markdown]
 # ### Exercise 23.4 · Where the ring is wrong
-# Begin with four ranks. The tree's four steps of whole vectors take 4α + 4nβ, and the ring's six
-# steps of quarters take 6α + 1.5nβ. The ring therefore pays 2α more, and the tree pays 2.5nβ more,
-# so both take equally long if n = 0.8 α/β. With α = 1 µs and β = 1 ns per byte, this is a vector of
-# 800 bytes.
+# Begin with four ranks. The table adds up the times of each algorithm's steps:
+#
+# | | latency | transfer |
+# |---|---|---|
+# | tree: four steps of whole vectors | 4α | 4nβ |
+# | ring: six steps of quarters | 6α | 1.5nβ |
+# | difference | the ring pays 2α more | the tree pays 2.5nβ more |
+#
+# Both take equally long if 2α = 2.5nβ, so n = 0.8 α/β. With α = 1 µs and β = 1 ns per byte, this is
+# a vector of 800 bytes.
 #
 # Write the general formula for p = 4, 8, 16, … ranks. To get it, set the times of ring and tree
-# equal and solve for n. This takes 1 to 5 lines. *(intermediate)*
+# equal and solve for n. In Python, L = ⌈log₂ p⌉ is `(p - 1).bit_length()`. This takes 1 to 5 lines.
+# *(intermediate)*
 #
 # <details><summary>Hint 1: sort by α and β</summary>
 #
@@ -419,14 +437,14 @@ check("23.4", ring_wins_from)
 #
 # ### Measure: a machine with K80 GPUs
 # Both algorithms now run on 64 nodes of the machine model `k80_edr`, whose nodes have K80 GPUs and
-# are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. The left plot shows the time, and
-# the right plot shows the **bus bandwidth**. This is the number of bytes that a ring has to send,
-# 2n(p − 1)/p, divided by the time. Higher is faster, and the ring's curve can rise to at most the
-# 11 GB/s of the links. In both plots the axis *message size* shows n, the length of the whole
-# vector, and not of one message.
+# are connected by EDR (Enhanced Data Rate) InfiniBand at 11 GB/s. In this model a message above 12
+# KiB waits until its receiver is ready (*rendezvous*, lab 20), which costs two more latencies. As a
+# control, both algorithms also run without rendezvous.
 #
-# In this model a message above 12 KiB waits until its receiver is ready (*rendezvous*, lab 20),
-# which costs two more latencies. As a control, both algorithms also run without rendezvous.
+# The left plot shows the time, and the right plot the **bus bandwidth**. This is the number of
+# bytes that a ring has to send, 2n(p − 1)/p, divided by the time. Higher is faster, and the ring's
+# curve can rise to at most the 11 GB/s of the links. In both plots the axis *message size* shows n,
+# the length of the whole vector, and not of one message.
 
 # %%
 ways = {"ring": ring_allreduce, "tree": tree_allreduce}
@@ -457,17 +475,17 @@ plots.bandwidth(modelled, factor=2 * (many - 1) / many, what="busbw", title=titl
 # ring sends chunks of 1/64 of the vector, which are longer than 12 KiB when the vector is longer
 # than 64 · 12 KiB, about 0.8 MB.
 #
-# Vectors just below this size are an exception. From 0.5 to 0.8 MB only the tree's messages wait,
-# so the ring is faster there, too. The plot does not show it, as none of its sizes is in this
-# range.
+# With rendezvous the ring is also faster in a second range, from 0.5 to 0.8 MB, where only the
+# tree's messages wait. The plot does not show it, as none of its sizes is in this range.
 # </details>
 #
 # ### Measure: this machine
 # The last measurement compares your ring, the tree, and MPI's own allreduce, which chooses its
-# algorithm by message size. It uses real ranks, one per core, but at least two and at most four. On
-# a cluster, start this file with `srun`, and the cell uses the ranks that `srun` started. The three
-# take turns, so that interference from other programs affects all of them. This takes about ten
-# seconds.
+# algorithm by message size. The three take turns, so that interference from other programs affects
+# all of them. This takes about ten seconds.
+#
+# The cell uses real ranks, one per core, but at least two and at most four. On a cluster, start
+# this file with `srun`, and the cell uses the ranks that `srun` started.
 
 
 # %%
@@ -512,10 +530,16 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # the fastest at the largest size. The printed list begins with the smallest measured size at
 # which the ring is faster on this machine.
 #
-# With two ranks both algorithms take two steps, and the ring sends halves. On two CPU cores, where
-# we recorded this measurement, the ring took 18 ms for 64 MiB and the tree 33 ms. For 1 KiB the
-# tree was nevertheless faster (9 µs, the ring 17 µs). A likely cause is Python, because the ring's
-# code also cuts the vector twice.
+# With two ranks both algorithms take two steps, and the ring sends halves. On two CPU cores we
+# recorded these times:
+#
+# | two ranks | 1 KiB | 64 MiB |
+# |---|---|---|
+# | ring | 17 µs | 18 ms |
+# | tree | 9 µs | 33 ms |
+#
+# For 1 KiB the tree was nevertheless faster. A likely cause is Python, because the ring's code also
+# cuts the vector twice.
 #
 # The curves might be close together instead, and the list might be empty. Likely causes are:
 #
@@ -547,10 +571,12 @@ print(f"The ring takes {shortest:.1f} µs for {sizes[0]} bytes, {longest:.0f} µ
 # - In the models of this lab every rank has its own link. If four GPUs share one NIC (network
 #   interface card), it matters whose link the ring uses, which is the subject of lab 26.
 #
-# ### Going further (optional)
-# These two experiments take about 20 minutes. (a) Cut each chunk in two, and add one half while the
-# other travels, with `Isend` and `Irecv`. What does the timeline look like then? (b) Send half of
-# the vector around the ring to the left and the other half to the right. Is that faster?
+# ## Going further (optional): halves of chunks, and two directions (20 minutes)
+# (a) Cut each chunk in two, and add one half while the other travels, with `Isend` and `Irecv`.
+# What does the timeline look like then?
+#
+# (b) Send half of the vector around the ring to the left and the other half to the right. Is that
+# faster?
 #
 # <details><summary>Answers</summary>
 #

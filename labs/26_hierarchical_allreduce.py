@@ -2,17 +2,19 @@
 # <!-- Generated from solutions/26_hierarchical_allreduce.py by `make labs`. Learners work on a copy in work/. -->
 # # 26 Hierarchical allreduce
 #
-# In [lab 23](23_ring_allreduce.ipynb) every [rank](../labs/GLOSSARY.md#rank) had its own link to the network. On many GPU clusters this is not so. A node
-# contains four or eight GPUs, which are connected by fast links. For messages to other nodes they
-# share one or a few [NICs](../labs/GLOSSARY.md#NIC) (network interface cards), which are often ten times slower than these
-# links. An [allreduce](../labs/GLOSSARY.md#allreduce) that ignores the nodes can send the same bytes through a NIC several times
-# while the fast links are idle. A bad order of the ranks alone can make a ring several times as
-# slow as necessary.
+# In [lab 23](23_ring_allreduce.ipynb) every [rank](../labs/GLOSSARY.md#rank) had its own link to the network. On many GPU clusters the ranks of a node
+# share links instead. A node contains four or eight GPUs, which are connected by fast links. For
+# messages to other nodes they share one or a few [NICs](../labs/GLOSSARY.md#NIC) (network interface cards), which are often
+# ten times slower than these links.
+#
+# A *flat* [allreduce](../labs/GLOSSARY.md#allreduce), which ignores the nodes, can send the same bytes through a NIC several times
+# while the fast links are idle. A bad order of the ranks alone can make a flat ring several times
+# as slow as necessary.
 #
 # In this lab we write two allreduces that distinguish the links inside a node from the links
-# between nodes. Both are built from parts that you wrote in labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). We count the bytes that
-# leave a node, and then compare both with a flat ring on a model of a cluster, first with one NIC
-# per node and then with four.
+# between nodes. One has *two levels*, the other *two dimensions*, and both are built from parts
+# that you wrote in labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). We count the bytes that leave a node, and then compare both with
+# a flat ring on a model of a cluster, first with one NIC per node and then with four.
 #
 # **After this lab you can** (1) split the ranks into groups by node, (2) write a two-level and a
 # two-dimensional allreduce, (3) count the bytes that leave a node through its NIC, and (4) decide
@@ -53,49 +55,61 @@ patience = 20  # seconds after which a check calls a program on real ranks stuck
 # %% [markdown]
 # ## Two kinds of link
 # Inside a node, ranks communicate over NVLink, PCIe or shared memory. Between nodes they share one
-# or a few NICs. How can an allreduce send as few bytes as possible from node to node?
+# or a few NICs, so an allreduce should send few bytes from node to node.
 #
-# Think of m nodes with g ranks each as a table in which each row is a node, and each column
-# contains one rank of every node. There are two ways to use this table:
+# Think of m nodes with g ranks each as a grid of ranks. Each row of the grid is a node, and each
+# column contains one rank of every node. There are two ways to use this grid:
 #
-# | | in each row | between the nodes | in each row |
+# | | first, in each row | then, between the nodes | last, in each row |
 # |---|---|---|---|
 # | **two levels** (leader-based) | reduce to the first rank, the *leader* | allreduce of the leaders | the leader broadcasts |
 # | **two dimensions** | reduce-scatter, which leaves a chunk of the sum on each rank | allreduce in each column | allgather |
 #
-# The next table shows both for 2 nodes of 2 ranks, so ranks 0 and 1 are the first row. Each rank
-# has two values with its own decimal digit, so a sum shows which ranks have contributed to it. The
-# algorithm continues with the bold values, and the others are left over and mean nothing. (Rank 0
-# of a row gets chunk 1, as in the ring of [lab 23](23_ring_allreduce.ipynb).)
+# The next table shows the first two operations for 2 nodes of 2 ranks. Ranks 0 and 1 are the first
+# row of the grid, and ranks 2 and 3 the second. Each rank has two values with its own decimal
+# digit, so a sum shows which ranks have contributed to it. The algorithm continues with the bold
+# values, and the others are left over and mean nothing.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
 # | before | 1 2 | 10 20 | 100 200 | 1000 2000 |
-# | two levels, rows | **11 22** | 10 20 | **1100 2200** | 1000 2000 |
-# | … between leaders | **1111 2222** | 10 20 | **1111 2222** | 1000 2000 |
-# | two dimensions, rows | 1 **22** | **11** 20 | 100 **2200** | **1100** 2000 |
-# | … in the columns | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
+# | two levels, first | **11 22** | 10 20 | **1100 2200** | 1000 2000 |
+# | two levels, then | **1111 2222** | 10 20 | **1111 2222** | 1000 2000 |
+# | two dimensions, first | 1 **22** | **11** 20 | 100 **2200** | **1100** 2000 |
+# | two dimensions, then | 1 **2222** | **1111** 20 | 100 **2222** | **1111** 2000 |
 #
-# In both cases, a final operation in the rows brings the whole sum to all ranks.
+# The last operation, in the rows, brings the whole sum to all ranks. (With two dimensions, rank 0
+# of a row gets chunk 1, as in the ring of [lab 23](23_ring_allreduce.ipynb).)
 
 # %% [markdown]
 # ### Groups of ranks
-# [MPI](../labs/GLOSSARY.md#MPI) forms the rows and columns of this table as *[communicators](../labs/GLOSSARY.md#communicator)*, which are groups of ranks that
-# are numbered from 0. All ranks of `comm` together call `comm.Split(color, key)` to divide the
-# group. The ranks that pass the same `color` get a new communicator, in which they are numbered in
-# the order of `key`. For example, `comm.Split(comm.rank % 2, comm.rank)` makes two communicators,
-# one of the even ranks and one of the odd ranks. With four ranks, the old rank 2 becomes rank 1
-# among the even ones.
+# [MPI](../labs/GLOSSARY.md#MPI) forms the rows and columns of this grid as *[communicators](../labs/GLOSSARY.md#communicator)*, which are groups of ranks that are
+# numbered from 0. All ranks of `comm` together call `comm.Split(color, key)` to divide the group.
+# The ranks that pass the same `color` get a new communicator, in which they are numbered in the
+# order of `key`.
+#
+# For example, `comm.Split(comm.rank % 2, comm.rank)` makes two communicators, one of the even ranks
+# and one of the odd ranks:
+#
+# | rank in `comm` | 0 | 1 | 2 | 3 |
+# |---|---|---|---|---|
+# | color | 0 | 1 | 0 | 1 |
+# | rank in the new communicator | 0 | 0 | 1 | 1 |
 #
 # ### Exercise 26.1 · Groups by node
-# Make two communicators. `inside` is this rank's row of the table, which contains the ranks of its
-# node, in the order of `comm`. `across` is its column, which contains the one rank of each node
-# that has the same number inside its node, in the order of the nodes. This takes 2 lines.
-# *(intermediate)*
+# Make two communicators for a rank that is on the node with the number `node`. `inside` is this
+# rank's row of the grid, which contains the ranks of its node, in the order of `comm`. `across` is
+# its column, which contains the one rank of each node that has the same number inside its node, in
+# the order of the nodes. This takes 2 lines. *(intermediate)*
 #
-# The ranks can be on the nodes in any order. For example, take ranks 1, 3 and 5 on node 0, and
-# ranks 0, 2 and 4 on node 1. Then rank 2 has the number 1 inside its node, its `inside` contains
-# ranks 0, 2 and 4, and its `across` contains ranks 3 and 2.
+# The ranks can be on the nodes in any order, for example in this one:
+#
+# | number inside the node | 0 | 1 | 2 |
+# |---|---|---|---|
+# | node 0 | rank 1 | rank 3 | rank 5 |
+# | node 1 | rank 0 | rank 2 | rank 4 |
+#
+# Here the `inside` of rank 2 contains ranks 0, 2 and 4, and its `across` contains ranks 3 and 2.
 #
 # (On a real cluster `comm.Split_type(MPI.COMM_TYPE_SHARED)` makes `inside`.)
 #
@@ -126,7 +140,8 @@ check("26.1", groups)
 
 # %% [markdown]
 # ### Exercise 26.2 · Two levels
-# `labkit.collectives` contains the parts, which you know from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb):
+# `labkit.collectives` contains the parts, which you know from labs [21](21_collectives.ipynb) and [23](23_ring_allreduce.ipynb). The ranks that take
+# part in a call are those of the communicator that you pass as `comm`:
 #
 # | call | after the call |
 # |---|---|
@@ -136,9 +151,8 @@ check("26.1", groups)
 # | `ring_allgather(comm, vector)` | all ranks have the chunks of all, after a reduce-scatter |
 # | `ring_allreduce(comm, vector)` | all vectors are the sum, by a reduce-scatter and then an allgather |
 #
-# The ranks that take part in a call are those of the communicator that you pass as `comm`. Write
-# the allreduce with two levels as three of these calls. Think about which ranks take part in the
-# second one. This takes 4 lines. *(beginner)*
+# Write the allreduce with two levels as three of these calls. Think about which ranks take part in
+# the second one. This takes 4 lines. *(beginner)*
 #
 # <details><summary>Hint 1: the second call</summary>
 #
@@ -164,7 +178,7 @@ check("26.2", two_level)
 
 # %% [markdown]
 # ### Exercise 26.3 · Two dimensions
-# Write the allreduce with two dimensions, which first works along the rows of the table, then along
+# Write the allreduce with two dimensions, which first works along the rows of the grid, then along
 # the columns, and then along the rows again. Think about which values have to be summed in a
 # column. This takes 3 lines. *(intermediate)*
 #
@@ -193,10 +207,11 @@ check("26.3", two_dimensional)
 # %% [markdown]
 # ## What leaves a node
 # Do the two algorithms send fewer bytes through the NIC than a flat ring? As [lab 23](23_ring_allreduce.ipynb) showed, a ring
-# of p ranks sends 2(p − 1)/p of its vector through each of its links. In a flat ring of 2 nodes
-# with 2 ranks each, for example, one rank of each node has its right neighbor on the other node, so
-# 2 · 3/4 = 1.5 vectors leave the node. A ring that sums only a part of the vector sends 2(p − 1)/p
-# of this part.
+# of p ranks sends 2(p − 1)/p of its vector through each of its links. A ring that sums only a part
+# of the vector sends 2(p − 1)/p of this part.
+#
+# For example, take a flat ring of 2 nodes with 2 ranks each. One rank of each node has its right
+# neighbor on the other node, so 2 · 3/4 = 1.5 vectors leave the node.
 #
 # ### Predict
 # Take 4 nodes of 4 ranks. How many bytes leave one node in all, as a multiple of a vector?
@@ -250,13 +265,16 @@ plots.compare(
 
 # %% [markdown]
 # **Explain.** You should see that the two hierarchical algorithms save only a fifth of the bytes of
-# a flat ring in the order of the nodes, 1.5 against 1.875 vectors, because in this ring only one
-# rank of a node sends to the next node. In the round-robin order every rank does so, and the ring
-# sends four times as much.
+# a flat ring in the order of the nodes, 1.5 against 1.875 vectors. In this ring only one rank of a
+# node sends to the next node. In the round-robin order every rank does so, and the ring sends four
+# times as much.
 #
-# The hierarchical algorithms have two larger advantages. On these 16 ranks, two levels take 10
-# steps one after another and two dimensions 12, while the flat ring takes 2 · 15 = 30. And if a
-# node has several NICs, two dimensions send through all of them, while a flat ring uses only one.
+# The hierarchical algorithms have two larger advantages:
+#
+# - *Fewer steps.* On these 16 ranks, two levels take 10 steps one after another and two dimensions
+#   12, while the flat ring takes 2 · 15 = 30.
+# - *Several NICs.* If a node has several NICs, two dimensions send through all of them, while a
+#   flat ring uses only one.
 #
 # ## What it costs
 # What are these advantages worth? The next cell prints the model of a cluster whose nodes have four
@@ -268,15 +286,16 @@ machine = virtual.machine("ethernet10_4gpu")
 print(machine)
 
 # %% [markdown]
-# The formulas below need these symbols. The values are those of the model, for a vector of n = 100
-# MB:
+# The formulas below need the costs of a message inside a node (index i) and between nodes (index
+# e). The values are those of the model, for a vector of n = 100 MB:
 #
-# | symbol | meaning | value |
-# |---|---|---|
-# | αᵢ, αₑ | latency of a message inside a node, between nodes | 5.7 µs, 30 µs |
-# | βᵢ, βₑ | seconds per byte (1/bandwidth) inside, between | nβᵢ = 9 ms, nβₑ = 85 ms |
-# | m, g | nodes, ranks per node | |
-# | k | ranks that share a NIC | 4 with one NIC, 1 with four |
+# | symbol | meaning | inside | between |
+# |---|---|---|---|
+# | αᵢ, αₑ | latency | 5.7 µs | 30 µs |
+# | βᵢ, βₑ | seconds per byte (1/bandwidth) | nβᵢ = 9 ms | nβₑ = 85 ms |
+#
+# The formulas also need m, the number of nodes, g, the ranks per node, and k, the ranks that share
+# a NIC. With g = 4, k is 4 with one NIC and 1 with four.
 #
 # The two hierarchical algorithms first work inside the nodes, then between them, and then inside
 # again, so their times add up:
@@ -288,14 +307,15 @@ print(machine)
 #
 # With two levels, the reduce and the [broadcast](../labs/GLOSSARY.md#broadcast) take ⌈log₂ g⌉ steps each, with whole vectors. With
 # two dimensions, each rank sends only n/g bytes per step inside the node and n/(gm) between the
-# nodes. But if all g ranks share one NIC (k = g), each of them gets 1/g of its [bandwidth](../labs/GLOSSARY.md#bandwidth).
+# nodes. But each of the k ranks that share a NIC gets only 1/k of the NIC's [bandwidth](../labs/GLOSSARY.md#bandwidth).
 #
 # A **flat ring** uses both kinds of link at the same time. For long vectors, its slowest link, the
 # NIC, determines the time, which is 2(gm − 1)/(gm) · nβₑ.
 #
-# For example, take 100 MB on 2 nodes of 4 ranks, with two NICs per node (k = 2), and neglect all α:
+# For example, take 100 MB on 2 nodes of 4 ranks, with two NICs per node (k = 2), and neglect all α.
+# The times are in ms:
 #
-# | way | ms inside | ms between | ms in all |
+# | way | inside | between | in all |
 # |---|---|---|---|
 # | flat ring | at the same time | 2 · 7/8 · 85 | 149 |
 # | two levels | 2 · 2 · 9 = 36 | 2 · 1 · 85/2 = 85 | 121 |
@@ -316,7 +336,7 @@ predict("26.3", one_nic=..., four_nics=...)
 # ### Measure: one NIC and four
 # The next two cells simulate all ways for vectors of 100 bytes to 100 MB, on both machines, which
 # takes a few seconds. In the plot, a way is faster than the flat ring where its curve is above 1.
-# Below the plot you see the times for 100 MB.
+# The times for 100 MB are printed below the plot.
 
 # %%
 four_nics = machine.but(name="ethernet10_4gpu with four NICs", nics=4)
@@ -356,9 +376,14 @@ for nics, row in runs.items():
 #
 # **Short vectors:** up to 10 kB, both hierarchical algorithms are 1.6 to 1.7 times as fast as a
 # flat ring, because mainly latencies count. In the flat ring a chunk is sent 2(gm − 1) = 62 times.
-# One message in g = 4 goes to the next node and takes αₑ, and the other three take αᵢ. The mean is
-# (30 + 3 · 5.7)/4 = 11.8 µs, so 62 messages take 730 µs. A hierarchical way sends, one after
-# another, only 14 messages of 30 µs and 4 or 6 of 5.7 µs, which take about 450 µs.
+# One message in g = 4 goes to the next node and takes αₑ, and the other three take αᵢ, so the mean
+# is (30 + 3 · 5.7)/4 = 11.8 µs. The latencies add up to:
+#
+# | way | messages one after another | time |
+# |---|---|---|
+# | flat ring | 62 of 11.8 µs on average | 730 µs |
+# | two levels | 14 of 30 µs, 4 of 5.7 µs | 443 µs |
+# | two dimensions | 14 of 30 µs, 6 of 5.7 µs | 454 µs |
 #
 # **Long vectors:** the next table compares the printed times with those of the formulas, in
 # milliseconds.
@@ -371,30 +396,33 @@ for nics, row in runs.items():
 # | two dimensions, four NICs | 14 | 37 | 51 | 53 |
 #
 # With two levels, the leaders spend less time on the network than the flat ring, but the whole
-# vectors inside the nodes cost another 36 ms. More NICs help neither two levels nor the flat ring,
-# because only one rank of a node sends to other nodes. They do help with two dimensions, where all
-# four ranks send at the same time.
+# vectors inside the nodes cost another 36 ms.
 #
-# With one NIC, the order of the ranks matters more than the choice among these ways: `dealt_out`,
-# the ring in round-robin order, takes 664 ms, four times as long as in the good order.
+# More NICs help neither two levels nor the flat ring, because only one rank of a node sends to
+# other nodes. They do help with two dimensions, where all four ranks send at the same time.
+#
+# **The order of the ranks** matters more, with one NIC, than the choice among these ways.
+# `dealt_out`, the ring in round-robin order, takes 664 ms, four times as long as in the good order.
 #
 # **Around 1,000 kB** all curves have a minimum, and with one NIC the flat ring is the fastest way.
-# One cause is that it uses both kinds of link at the same time: while one chunk is on the network,
-# others move inside the nodes, whereas a hierarchical way uses one kind of link after the other.
-# The first optional part shows a second cause.
+# One cause is that it uses both kinds of link at the same time, because other chunks move inside
+# the nodes while one chunk is on the network. A hierarchical way uses one kind of link after the
+# other. The first optional part shows a second cause.
 #
 # ### In libraries
-# The hierarchical allreduce of [Horovod](https://horovod.readthedocs.io) has two dimensions, and so has Sony's 2D-torus,
-# which trained ResNet-50 in 224 s (Mikami et al., 2018). IBM's PowerAI DDL (Distributed Deep
-# Learning) has more than two (Cho et al., 2017). [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) 6 offered both ways, two
-# levels for one NIC per node and two dimensions for several.
+# | library or system | hierarchy |
+# |---|---|
+# | [Horovod](https://horovod.readthedocs.io)'s hierarchical allreduce | two dimensions |
+# | Sony's 2D-torus, which trained ResNet-50 in 224 s (Mikami et al., 2018) | two dimensions |
+# | IBM's PowerAI DDL (Distributed Deep Learning; Cho et al., 2017) | more than two dimensions |
+# | [ChainerMN](https://docs.chainer.org/en/v6.2.0/chainermn/reference/index.html) 6 | two levels for one NIC per node, two dimensions for several |
+# | NCCL (NVIDIA Collective Communications Library) | several rings instead, each of which can leave the node through another NIC |
 #
-# [NCCL](../labs/GLOSSARY.md#NCCL) (NVIDIA [Collective](../labs/GLOSSARY.md#collective) Communications Library) builds several rings instead, each of which can
-# leave the node through another NIC. In [lab 43](43_horovod_nccl2.ipynb) you read in its log which path each ring takes.
+# In [lab 43](43_horovod_nccl2.ipynb) you read in [NCCL](../labs/GLOSSARY.md#NCCL)'s log which path each ring takes.
 #
 # ### What you take away
-# - Two calls of `Split`, by node and by number inside the node, make two communicators that form a
-#   table of the ranks.
+# - Two calls of `Split`, by node and by number inside the node, make the communicators of the rows
+#   and columns of a grid of ranks.
 # - For short vectors, both hierarchical ways are faster than a flat ring, because they take far
 #   fewer steps.
 # - With two levels only one rank of each node uses the network, and whole vectors move inside the
@@ -404,13 +432,13 @@ for nics, row in runs.items():
 # - For long vectors, a flat ring in the order of the nodes is hard to beat where a node has one
 #   NIC, but it depends on this order.
 #
-# ## Going further (optional)
-# The time stated for this lab does not include the following two parts, which take about 9 minutes.
+# ## Going further (optional): rendezvous, and this machine (9 minutes)
+# The time stated for this lab does not include the following two parts.
 #
 # ### Measure: why is the flat ring faster at 1,000 kB?
-# With the *[rendezvous](../labs/GLOSSARY.md#rendezvous)* protocol of [lab 20](20_ranks_and_messages.ipynb), a long message waits until its receiver is ready. The
-# machine model calls this time `handshake`, and it applies to messages above `eager`, 64 KiB. As a
-# control, the next cell simulates the same machine without rendezvous.
+# With the *[rendezvous](../labs/GLOSSARY.md#rendezvous)* protocol of [lab 20](20_ranks_and_messages.ipynb), a long message waits until its receiver is ready. In the
+# machine model, a long message has more than `eager` bytes, here 64 KiB, and the time that it waits
+# is called `handshake`. As a control, the next cell simulates the same machine without rendezvous.
 
 # %%
 at_once = machine.but(name="ethernet10_4gpu without rendezvous", eager=float("inf"))
@@ -441,9 +469,11 @@ for kind in (machine, at_once):
 #
 # ### Measure: this machine
 # On a single host all links are alike and there are no real nodes, so groups of two ranks play the
-# role of nodes. Which way will be the fastest for long vectors, and which one the slowest? The
-# right plot shows the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) of [lab 22](22_latency_and_bandwidth.ipynb). (On a cluster, start this file with `srun` and the
-# same number of ranks on each node; the cell then uses the real nodes.)
+# role of nodes. (On a cluster, start this file with `srun` and the same number of ranks on each
+# node; the cell then uses the real nodes.)
+#
+# Which way will be the fastest for long vectors, and which one the slowest? The right plot shows
+# the [bus bandwidth](../labs/GLOSSARY.md#bus-bandwidth) of [lab 22](22_latency_and_bandwidth.ipynb).
 
 # %%
 # Four sizes, three ways in turns, at most 2 s for each size.
@@ -480,18 +510,17 @@ for way, row in times.items():
 
 # %% [markdown]
 # **Explain.** All links lead through the same memory here, so a hierarchy cannot save bytes on a
-# slow link. For long vectors, the number of vectors sent one after another determines the time:
+# slow link. For long vectors, the number of vectors sent one after another determines the time. The
+# last column is our reference run with 16 MiB, on an otherwise idle machine of 2 cores:
 #
-# | way, on 4 ranks | vectors one after another | steps |
-# |---|---|---|
-# | flat ring | 2 · 3/4 = 1.5 | 6 |
-# | two dimensions | 1/2 in the rows, 1/2 in the columns, 1/2 in the rows: 1.5 | 4 |
-# | two levels | one to the leader, one between the leaders, one back: 3 | 4 |
+# | way, on 4 ranks | vectors one after another | steps | measured |
+# |---|---|---|---|
+# | flat ring | 2 · 3/4 = 1.5 | 6 | 8.0 ms |
+# | two dimensions | 1/2 in the rows, 1/2 in the columns, 1/2 in the rows: 1.5 | 4 | 9.1 ms |
+# | two levels | one to the leader, one between the leaders, one back: 3 | 4 | 15.9 ms |
 #
-# So for long vectors, two levels should take about twice as long as the other two ways. Our
-# reference run, on an otherwise idle machine of 2 cores, took 8.0 ms for 16 MiB with the flat ring,
-# 9.1 ms with two dimensions and 15.9 ms with two levels. On a busy machine, the time spent waiting
-# for a core can hide these differences.
+# So for long vectors, two levels should take about twice as long as the other two ways. On a busy
+# machine, the time spent waiting for a core can hide these differences.
 #
 # For the shortest vectors the number of steps determines the time, but with fewer cores than ranks,
 # waiting for a core hides this, too. The advantage of a hierarchy is visible only on a cluster, or

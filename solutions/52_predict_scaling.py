@@ -190,9 +190,9 @@ predict.right("52.1", ring=2 * 15 / 16, halving=2 * 4 * (1 - 1 / 4))
 #
 # In **halving**, the line is shared and carries all c · n bytes of the node. Counted as above, c is
 # `per_node` · (1 - 1/`nodes`) if p and `nodes` are powers of two. The software is not shared,
-# because each GPU has its own process. In each half, this
-# process handles (p - 1)/p · n bytes, whether they leave the node or not. We neglect the links
-# inside the node, so the formula does not contain β.
+# because each GPU has its own process. In each half, this process handles (p - 1)/p · n bytes,
+# whether they leave the node or not. We neglect the links inside the node, so the formula does not
+# contain β.
 #
 # In a single node, we use the formula of the ring for every algorithm. In several nodes, the
 # formula for `"server"` (lab 31) is written for you.
@@ -426,8 +426,8 @@ for name, model in rivals.items():
 
 # %% [markdown]
 # **Explain.** The rule of thumb has about the same median error as your model, 6 %. The reason is
-# that 52 of the 69 unseen runs reach at least 80 % of the ideal, so a prediction of 90 % is close to
-# most of them. **A median over easy rows does not distinguish a good model from a simple one.**
+# that 52 of the 69 unseen runs reach at least 80 % of the ideal, so a prediction of 90 % is close
+# to most of them. **A median over easy rows does not distinguish a good model from a simple one.**
 #
 # The models differ on the hard rows, where the median error is 73 % for the rule of thumb and 21 %
 # for your model. The worst error of the rule of thumb is about 8,780 %, a factor of 89. Yours is

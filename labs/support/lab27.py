@@ -451,9 +451,9 @@ def _refuse(host, memory, kind: type, call: str) -> None:
     owner = host
     while isinstance(getattr(owner, "base", None), np.ndarray):
         owner = owner.base
-    own = isinstance(owner, Pinned)  # NumPy's, as by np.empty_like(outbox)
-    if own or not isinstance(host, Pinned) or not isinstance(memory, kind):
-        kinds = f"{'unpinned' if own else type(host).__name__} and {type(memory).__name__}"
+    unpinned = isinstance(owner, Pinned)  # NumPy's, as by np.empty_like(outbox)
+    if unpinned or not isinstance(host, Pinned) or not isinstance(memory, kind):
+        kinds = f"{'unpinned' if unpinned else type(host).__name__} and {type(memory).__name__}"
         raise LabError(
             f"device.{call}: `host` is pinned memory from device.pinned, `memory` the device's; not"
             f" {kinds}."

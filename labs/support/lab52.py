@@ -445,7 +445,13 @@ def judged(parts: Mapping[str, Sequence[Row]], errors) -> pandas.DataFrame:
 def by_system(table: pandas.DataFrame) -> pandas.DataFrame:
     """For each system of `judged`: its rows, their median without sign, their worst with sign."""
     errors = table.groupby(["part", "system"])["error, %"]
-    median, worst = lambda one: one.abs().median(), lambda one: one[one.abs().idxmax()]
+
+    def median(one: pandas.Series) -> float:
+        return one.abs().median()
+
+    def worst(one: pandas.Series) -> float:
+        return one[one.abs().idxmax()]
+
     return errors.agg(rows="size", median=median, worst=worst).round(0)
 
 

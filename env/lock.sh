@@ -20,8 +20,10 @@ compile "$@" $(printf -- '--no-emit-package %s ' $LEFT_OUT) env/requirements.in 
 # The hub's lock has hashes: of the wheels that Linux on x86-64 takes, and of what has no wheel.
 new=$(mktemp -d)
 trap 'rm -rf "$new"' EXIT
-[ $# -gt 0 ] || sed '/--hash/d; s/ \\$//' slurm/hub/requirements.txt >"$new/kept.txt"
 touch "$new/kept.txt"
+# What both have follows the learners' lock.
+[ $# -gt 0 ] || sed '/--hash/d; s/ \\$//' slurm/hub/requirements.txt |
+    awk -F == 'NR == FNR { shared[$1]; next } !($1 in shared)' env/requirements.txt - >"$new/kept.txt"
 compile --format pylock.toml -c env/requirements.txt -c "$new/kept.txt" slurm/hub/requirements.in -o "$new/pylock.toml"
 echo nbgitpuller==1.3.0 | compile --no-deps --format pylock.toml - -o "$new/pylock.without.toml"
 python3 - "$new/pylock.toml" "$new/pylock.without.toml" >slurm/hub/requirements.txt <<'END'

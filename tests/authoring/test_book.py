@@ -95,6 +95,7 @@ def test_a_reader_searches_opens_an_answer_and_has_a_dark_screen(pages):
         assert page.locator(".cell_output img").count() == 1
 
 
+@pytest.mark.slow
 def test_a_book_of_one_lab_has_no_link_to_the_others(tmp_path):
     report = _report(tmp_path / "report", ["23_ring_allreduce"])
     said = _make(report, tmp_path / "book")

@@ -15,6 +15,7 @@ def drawn():
     return list(figures.drawn(NUMBERS))
 
 
+@pytest.mark.slow
 def test_figures_can_be_read_and_their_files_are_those_that_are_drawn(drawn):
     for name, canvas, text in drawn:
         assert not texts.faults(canvas.figure), name
@@ -23,6 +24,7 @@ def test_figures_can_be_read_and_their_files_are_those_that_are_drawn(drawn):
         )
 
 
+@pytest.mark.slow
 def test_each_figure_is_shown_by_its_lab_and_none_is_left_over(drawn):
     shown = {
         name

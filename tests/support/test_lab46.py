@@ -13,6 +13,7 @@ from support import lab46
 SMALL_NET = 1_070_794  # parameters
 
 
+@pytest.mark.slow
 def test_resnet_has_as_many_parameters_as_published():
     resnet = lab46.in_torch("resnet50")
     published = nets.layer_table("resnet50")["parameters"].sum()

@@ -31,6 +31,7 @@ def clocks(comm):
     return common, shifted, times, profile.clock_error
 
 
+@pytest.mark.slow
 def test_all_clocks_are_that_of_rank_0_within_the_stated_error():
     results = launch.run(clocks, ranks=3)
     for rank, (common, shifted, _, _) in enumerate(results):

@@ -76,12 +76,12 @@ $(filter-out container,$(GOALS)): setup
 # One more than there are cores: some tests wait, for Slurm or for ranks that hang.
 SOME_AT_A_TIME = -n $$(($$(nproc) + 1)) --no-loadscope-reorder
 
-test: ## set up, then every test: all labs, on real ranks, in a real browser
-test-fast: ONLY = and not slow ## the tests that take a moment (under 2 minutes)
-test test-fast: setup-tests lint
-	@[ -n "$(ONLY)" ] || $(PY) -m slurm.hub.install || true # where that fails, the hub's tests say why
-	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone $(ONLY)" || status=$$?; \
-	$(PY) -m pytest -m "alone $(ONLY)" || status=$$?; exit $$status
+test: setup-tests lint ## set up, then every test: all labs, on real ranks, in a real browser
+	@$(PY) -m slurm.hub.install || true # where that fails, the hub's tests say why
+	@status=0; $(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone" || status=$$?; \
+	$(PY) -m pytest -m alone || status=$$?; exit $$status
+test-fast: setup-tests lint ## the tests that take a moment (under 2 minutes)
+	@$(PY) -m pytest $(SOME_AT_A_TIME) -m "not alone and not slow"
 
 test-gpu: setup ## what needs a GPU: where tensors are, flop/s, the labs about GPUs [GPU_OPERATIONS=NCCL]
 	@$(PY) -m tests.gpu

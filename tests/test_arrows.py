@@ -170,6 +170,7 @@ def offered(text: str) -> set[str]:
 def past_faces(sources: dict[str, str]) -> list[str]:
     """Imports from a package's inside by somebody outside; names that a face does not list."""
     wrong = []
+    faces = faces_of(sources)
     for module, text in sources.items():
         for found in imports(text):
             target = targets(found, sources)
@@ -178,9 +179,7 @@ def past_faces(sources: dict[str, str]) -> list[str]:
                 public = target.removeprefix(face + ".") in offered(sources[face])
                 if not public:
                     wrong.append(f"{module}:{found.line} imports {target}, past the face of {face}")
-            of_face = (
-                target == found.module and is_face(target, sources) and not inside(module, target)
-            )
+            of_face = target == found.module and target in faces and not inside(module, target)
             if of_face and found.name and found.name not in offered(sources[target]):
                 wrong.append(
                     f"{module}:{found.line} takes {found.name}, which {target} does not list"
@@ -188,16 +187,17 @@ def past_faces(sources: dict[str, str]) -> list[str]:
     return wrong
 
 
-def is_face(module: str, sources: dict[str, str]) -> bool:
-    """Whether a module is the page before a package."""
-    return module in {package(other) for other in sources}
+def faces_of(sources: dict[str, str]) -> set[str]:
+    """The modules that are the page before a package."""
+    return {package(module) for module in sources}
 
 
 def faces_with_code(sources: dict[str, str]) -> list[str]:
     """Faces that hold more than a page does; modules that import their own face."""
     wrong = []
+    faces = faces_of(sources)
     for module, text in sources.items():
-        if is_face(module, sources):
+        if module in faces:
             for node in ast.parse(text).body:
                 if not _belongs_to_a_page(node):
                     wrong.append(f"{module}:{node.lineno} is more than a page")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import virtual
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 def plain_loop(steps: int = 200_000) -> float:

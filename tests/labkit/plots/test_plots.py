@@ -60,6 +60,7 @@ def _home(tmp_path, monkeypatch):
     monkeypatch.setenv("LABKIT_LAB", "50_x")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_plot_says_what_it_shows_and_nothing_is_cut_off_or_covered(name):
     figure = DRAWN[name]()

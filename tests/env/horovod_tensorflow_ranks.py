@@ -4,6 +4,8 @@ test_horovod.py has pytest run this file on both at once.
 """
 
 import os
+import sys
+from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
@@ -220,6 +222,28 @@ def test_auto_jit_on_a_gpu(monkeypatch):
     wrapped = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))
     assert line(wrapped).jit_compile is False
     assert line(keras.optimizers.SGD(0.1)).jit_compile is True
+
+
+def test_of_horovod_nothing_is_translated_into_graph_code():
+    """AutoGraph would take two seconds for it at each rank's first step."""
+    w = tf.Variable(1.0)
+
+    @tf.function
+    def step_of_the_user():
+        with tf.GradientTape() as tape:
+            loss = w * (hvd.rank() + 1.0)
+        return hvd_tf.DistributedGradientTape(tape).gradient(loss, [w])[0]
+
+    assert float(step_of_the_user()) == 1.5
+    model = line(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
+    model.fit(mine(), ONE, verbose=0)
+    translated = [
+        Path(module.__file__).read_text(encoding="utf-8")
+        for name, module in sys.modules.items()
+        if name.startswith("__autograph_generated_file")
+    ]
+    assert any("step_of_the_user" in text for text in translated)
+    assert not any("allreduce" in text for text in translated)
 
 
 def test_wrapped_twice():

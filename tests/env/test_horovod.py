@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize(
     ("ranks", "carrier", "items"),
-    [("tensorflow", "mpi", 22), ("torch", "mpi", 5), ("torch", "gloo", 5)],
+    [("tensorflow", "mpi", 23), ("torch", "mpi", 5), ("torch", "gloo", 5)],
 )
 def test_each_item_on_two_ranks(ranks, carrier, items, tmp_path):
     alien = ("HOROVOD_", "PMI", "OMPI_")

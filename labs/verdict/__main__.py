@@ -9,7 +9,7 @@ from labkit.errors import LabError
 
 from verdict.hardware import TYPED
 from verdict.judge import NONE
-from verdict.report import TOOLS, of_verdict, text_of, verdicts
+from verdict.report import TOOLS, of_verdicts, text_of, verdicts
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -28,7 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not found:
         print(f"No verdict: there is no table of {TOOLS} in {path}.", file=sys.stderr)
         return 2
-    print("\n\n".join(map(of_verdict, found)))
+    print(of_verdicts(found))
     return int(all(verdict.word == NONE for verdict in found))
 
 

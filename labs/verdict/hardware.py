@@ -74,7 +74,12 @@ def choose(reading: Reading, typed: Mapping[str, str]) -> Hardware:
     if not nodes:
         between = (reading.pairs and not alone) or ("nic" in typed and "link" not in typed)
         per_node = whole.get("gpus") or of_machine or reading.counted or 1
-        nodes = max(2 if between else 1, -(-(reading.counted or 1) // per_node))
+        counted = reading.counted or 1
+        # What the bandwidths tell is rounded: 33 ranks are 32 on nodes of 8, if these fit as well.
+        whole_nodes = max(1, round(counted / per_node))
+        if not reading.could_be_of(whole_nodes * per_node):
+            whole_nodes = -(-counted // per_node)
+        nodes = max(2 if between else 1, whole_nodes)
     found = _of(machine, nodes, of_machine) if machine else Hardware(nodes)
     if found.inside is None:
         known = of_gpu(reading.gpu)

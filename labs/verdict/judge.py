@@ -124,6 +124,8 @@ def ranks_of(reading: Reading, hardware: Hardware) -> int | None:
     """How many ranks took part: two, as the output tells, as was typed, or as the machine has."""
     if reading.test in PAIRS:
         return 2
+    if hardware.ranks and reading.could_be_of(hardware.ranks):
+        return hardware.ranks
     of_machine = hardware.nodes * hardware.per_node if hardware.per_node else None
     return reading.counted or hardware.ranks or of_machine
 

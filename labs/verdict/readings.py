@@ -92,14 +92,29 @@ class Reading:
     title: str = ""
 
     @property
+    def _best(self) -> Row | None:
+        """The row whose bus bandwidth is printed with most digits."""
+        return max(self.rows, key=lambda row: row.bus, default=None)
+
+    @property
     def factor(self) -> float | None:
         """Printed bus bandwidth over size / time, from the row that prints most digits."""
-        best = max(self.rows, key=lambda row: row.bus, default=None)
+        best = self._best
         return best.bus * best.seconds / best.size if best and best.bus and best.size else None
+
+    def could_be_of(self, ranks: int) -> bool:
+        """Would so many ranks print this bus bandwidth? Its two decimals, in GB/s, are rounded, and
+        so is the time."""
+        if self.factor is None or ranks < 2:
+            return False
+        rounded = 1e-3 + 1e7 / self._best.bus
+        return abs(self.factor / costs.busbw(1, 1, ranks, self.test) - 1) < rounded
 
     @property
     def counted(self) -> int | None:
         """How many ranks took part: as listed, or as busbw / algbw tells, as lists may be cut."""
+        if self.ranks and self.could_be_of(self.ranks):
+            return self.ranks
         printed, told = self.factor or 0.0, 0
         if self.test == "allreduce" and 0.9 < printed < 1.97:
             told = round(2 / (2 - printed))
@@ -342,9 +357,10 @@ def _osu(text: str) -> list[Reading]:
             pairs = int(count[1])
         elif columns:
             test = _osu_test(name, columns[1].lower())
-            found.append(Reading("OSU's benchmark", test, title=name))
-            found[-1].pairs = pairs if test in PAIRS else 0
-            in_table = True
+            in_table = bool(test)
+            if test:
+                found.append(Reading("OSU's benchmark", test, title=name))
+                found[-1].pairs = pairs if test in PAIRS else 0
         elif row:
             size, value = int(row[1]), _number(row[2].split()[0])
             by_rate = found[-1].test in PAIRS[1:]
@@ -358,11 +374,15 @@ def _osu(text: str) -> list[Reading]:
 
 
 def _osu_test(title: str, column: str) -> str:
+    """The test, or one of PAIRS; "" for collectives that are not known here, such as a gather."""
     words = re.sub("[-_]", "", title.lower()).split()
     known = {name.replace("_", ""): test for name, test in _TESTS.items()}
     tests = [known[word] for word in words if word in known]
-    if tests or column == "latency":
-        return tests[0] if tests else "latency"
+    if tests:
+        return tests[0]
+    if column == "latency":
+        between_two = {"latency", "multi", "multithreaded", "multiprocess"}
+        return "latency" if between_two.issuperset(words) else ""
     kinds = {"multiple": "pairs", "bidirectional": "bidirectional"}
     return next((kinds[word] for word in words if word in kinds), "bandwidth")
 

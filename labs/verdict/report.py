@@ -43,13 +43,13 @@ def text_of(path: str | Path) -> str:
 
 
 def verdicts(text: str, **typed: str | None) -> list[Verdict]:
-    """A verdict on each table of a text, at most eight. LabError where `typed` will not do."""
+    """A verdict on each table of a text. LabError where `typed` will not do."""
     unknown = sorted(set(typed) - set(TYPED))
     if unknown:
         raise LabError(f"verdict does not know {unknown[0]!r}; it takes {', '.join(TYPED)}.")
     given = {name: str(value) for name, value in typed.items() if value is not None}
     choose(Reading("no table"), given)  # what is typed wrongly is said for any text
-    return [judge(reading, choose(reading, given)) for reading in read(text)[:MOST_TABLES]]
+    return [judge(reading, choose(reading, given)) for reading in read(text)]
 
 
 def of_text(text: str, **typed: str) -> str:
@@ -57,7 +57,16 @@ def of_text(text: str, **typed: str) -> str:
     found = verdicts(text, **typed)
     if not found:
         return f"No verdict: there is no table of {TOOLS} in this text."
-    return "\n\n".join(map(of_verdict, found))
+    return of_verdicts(found)
+
+
+def of_verdicts(found: list[Verdict]) -> str:
+    """All tables with their verdicts, in words; of very many the first."""
+    texts = [of_verdict(verdict) for verdict in found[:MOST_TABLES]]
+    left_out = len(found) - len(texts)
+    if left_out:
+        texts.append(f"{left_out} more tables are not shown: put them into a file of their own.")
+    return "\n\n".join(texts)
 
 
 def of_record(entry: dict, **typed: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 import verdict
 from labkit.errors import LabError
 from verdict.__main__ import main
-from verdict.hardware import Hardware, Link
+from verdict.hardware import Hardware, Link, of_gpu
 from verdict.judge import EXPECTED, FASTER, NONE, SLOWER, expect
 from verdict.readings import Reading
 
@@ -170,6 +170,60 @@ def test_osus_other_tables():
     )
     assert "how many ranks" in verdict.of_text(sums, link="25GB/s")
     assert one(sums, link="25GB/s", gpus="6").reading.test == "allreduce"
+
+
+@pytest.mark.parametrize(
+    ("title", "test"),
+    [
+        ("OSU MPI Latency Test", "latency"),
+        ("OSU MPI Multi Latency Test", "latency"),
+        ("OSU MPI Multi-threaded Latency Test", "latency"),
+        ("OSU MPI_Put Latency Test", "latency"),
+        ("OSU MPI Gather Latency Test", None),
+        ("OSU MPI Alltoallv Latency Test", None),
+    ],
+)
+def test_what_is_no_ping_pong_is_not_judged_as_one(title, test):
+    found = verdict.verdicts(f"# {title} v7.0\n# Size   Avg Latency(us)\n1 2.5\n8 2.6\n")
+    assert [one.reading.test for one in found] == ([test] if test else [])
+
+
+@pytest.mark.parametrize(
+    ("bus", "ranks", "listed", "typed"),
+    [
+        (1.13, 32, 32, {}),
+        (11.3, 48, 48, {}),
+        (2.83, 32, 0, {"nodes": "4", "gpus": "8"}),
+        (2.83, 32, 0, {"gpus": "8"}),
+    ],
+)
+def test_ranks_are_those_that_are_listed_or_typed_where_these_fit(bus, ranks, listed, typed):
+    lines = table(bus, ranks).splitlines()
+    text = "\n".join(lines[:listed] + lines[ranks:])
+    found = one(text, nic="200Gb/s", **typed)
+    assert (found.ranks, found.hardware.nodes) == (ranks, ranks // 8)
+
+
+def test_a_file_with_very_many_tables_says_how_many_are_not_shown():
+    osu = "# OSU MPI Latency Test v7.0\n# Size   Avg Latency(us)\n1 2.5\n8 2.6\n\n"
+    report = verdict.of_text(osu * 10)
+    assert report.count("OSU's benchmark") == 8
+    assert report.endswith("2 more tables are not shown: put them into a file of their own.")
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("NVIDIA GeForce RTX 5090", 63e9),
+        ("NVIDIA RTX 5000 Ada Generation", 31.5e9),
+        ("NVIDIA GeForce RTX 4090", 31.5e9),
+        ("NVIDIA RTX A6000", 31.5e9),
+        ("Quadro RTX 5000", 15.75e9),
+        ("NVIDIA GeForce RTX 2080 Ti", 15.75e9),
+    ],
+)
+def test_the_links_of_cards_by_their_names(name, line):
+    assert of_gpu(name).line == line
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,10 @@ def already(key: str) -> dict | None:
     """The stamp of an earlier set-up with the same inputs, if its environment is still there."""
     if not STAMP.exists() or not (VENV / "bin" / "python").exists():
         return None
-    stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+    try:
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+    except ValueError:  # cut off, for the disk was full
+        return None
     python = os.environ.get("PYTHON")
     same = stamp["key"] == key and stamp["root"] == str(environment.ROOT)
     same = same and (not python or python == stamp.get("python"))
@@ -125,10 +128,14 @@ class Setup:
 
     def find_mpi(self, step: Step) -> str:
         """The wheel's, or a site's, which gets an mpi4py of its own."""
+        if not self.chosen.get("MPI_HOME") and environment.has_compiled_mpi4py(VENV):
+            mpi.remove_commands(VENV)
+            environment.install_mpi_wheels(step, VENV)
         self.mpi = mpi.find(VENV, self.chosen.get("MPI_HOME"))
         if self.mpi.site:
             own = self.mpi.environment(verify.clean_environment(VENV))
             environment.install_mpi4py(step, VENV, own)
+            mpi.remove_commands(VENV)  # or what the site's MPI lacks would be the wheel's
             mpi.put_site_commands(self.mpi, VENV)
         return self.mpi.identity
 
@@ -254,7 +261,9 @@ def set_up(options: argparse.Namespace) -> None:
         else:
             begun = time.monotonic()
             result = Setup(chosen, options.lab_first).run() | {"key": key}
-            STAMP.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            part = STAMP.with_suffix(".part")
+            part.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            part.replace(STAMP)
             say_ready(time.monotonic() - begun, chosen)
         if options.tests:
             for_tests()

@@ -54,7 +54,7 @@ fi
 # What the image is made of: the files of `make release`, and the wheels of Horovod that were compiled here.
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-env -u PYTHON -u GPU_OPERATIONS make --no-print-directory setup
+env -u PYTHON -u GPU_OPERATIONS -u TORCH_INDEX make --no-print-directory setup
 .venv/bin/python -m authoring release --out "$scratch"
 tar -x -f "$scratch"/*-"$edition"-*.tar.gz -C "$scratch"
 context=$(echo "$scratch"/*-"$edition"-*/)

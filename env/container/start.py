@@ -24,7 +24,12 @@ FIRST = "work/00_check_environment.ipynb"
 
 def main(command: list[str]) -> None:
     """Prepare the copy, then become the command; without one, JupyterLab."""
-    copy = Path(os.environ.get("LABS_COPY") or Path.home() / "labs")
+    copy = Path(os.environ.get("LABS_COPY") or Path.home() / "labs").expanduser().absolute()
+    if is_checkout(copy):
+        sys.exit(
+            f"{copy} is a checkout of its own, in which the course must not be unpacked: name"
+            " another folder, LABS_COPY=/path/to/it."
+        )
     try:
         kept = deliver(COURSE, copy)
     except OSError as error:
@@ -48,6 +53,12 @@ def main(command: list[str]) -> None:
         os.execvp(words[0], words)
     except OSError as error:
         sys.exit(f"{words[0]} cannot be started: {error.strerror}")
+
+
+def is_checkout(copy: Path) -> bool:
+    """Is there a clone, or an environment of its own? A copy of the course has neither."""
+    venv = copy / ".venv"
+    return (copy / ".git").exists() or (venv.exists() and not venv.is_symlink())
 
 
 def deliver(course: Path, copy: Path) -> list[str]:

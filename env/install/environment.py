@@ -172,6 +172,21 @@ def install_mpi4py(step: Step, venv: Path, env: dict[str, str]) -> None:
     step.run([*pip(venv), "install", *compiled, pinned], env=env)
 
 
+def has_compiled_mpi4py(venv: Path) -> bool:
+    """Is mpi4py the one that was compiled for a site's MPI, and no wheel from the index?"""
+    tags = [
+        file.read_text("utf-8") for file in site_packages(venv).glob("mpi4py-*.dist-info/WHEEL")
+    ]
+    return any("-linux_" in text for text in tags)
+
+
+def install_mpi_wheels(step: Step, venv: Path) -> None:
+    """The lock's own MPI and mpi4py again, after a site's MPI: pip takes the compiled one for the
+    same."""
+    pins = [f"{name}=={locked({})[name]}" for name in ("mpich", "mpi4py")]
+    step.run([*pip(venv), "install", "--no-deps", "--force-reinstall", *pins])
+
+
 def build_loopback(step: Step, venv: Path) -> None:
     """Compile the library with which what labkit starts here listens on the loopback address alone.
 

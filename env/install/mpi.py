@@ -92,6 +92,12 @@ def find(venv: Path, mpi_home: str | None) -> Mpi:
     return Mpi(venv, False, f"mpich wheel {library_version(venv)}")
 
 
+def remove_commands(venv: Path) -> None:
+    """Take the launchers and compilers of whatever MPI out of the environment."""
+    for name in (*LAUNCHERS, *COMPILERS):
+        (venv / "bin" / name).unlink(missing_ok=True)
+
+
 def put_site_commands(mpi: Mpi, venv: Path) -> None:
     """Make the environment's `mpiexec` and friends the site's: scripts, as hydra looks beside its
     file.

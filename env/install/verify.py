@@ -59,7 +59,15 @@ def run(
         error.message = f"{subject}: {error.message}"
         raise
     answers = [json.loads(line) for line in lines if line.startswith('{"what"')]
-    problem = wrong(answers[0], carrier, folder) if answers else "the ranks ended without an answer"
+    if not answers:
+        problem = "the ranks ended without an answer"
+    elif len(answers) > 1 or answers[0]["size"] != ranks:
+        problem = (
+            f"each process takes itself for one of {answers[0]['size']}, so this launcher and this"
+            " MPI do not belong together"
+        )
+    else:
+        problem = wrong(answers[0], carrier, folder)
     if problem:
         raise StepFailed(f"{subject}: {problem}", "", step.log)
     return answers[0]

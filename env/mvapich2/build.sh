@@ -74,7 +74,7 @@ for name in $(compgen -e); do
 done
 export LC_ALL=C CC=${CC:-cc}
 managers=hydra
-if command -v bison flex >/dev/null; then
+if command -v bison >/dev/null && command -v flex >/dev/null; then
     managers=hydra:mpirun
 fi
 
@@ -123,7 +123,8 @@ find_source() {
     local sum
     sum=$(sha256sum "$source_file" | cut -d ' ' -f 1)
     if [[ -z ${KNOWN[$sum]:-} ]]; then
-        rm -f "$fetched" # a download that is not what it should be is no use to the next call
+        # A download that is not what it should be is no use to the next call.
+        [[ $source_file != "$fetched" ]] || rm -f "$fetched"
         stop "SOURCE=$source_file is none of the archives of 2.3.7 that are known here: its SHA-256 is $sum" \
             "It may be damaged, or of another version. $by_hand"
     fi
@@ -182,7 +183,7 @@ fi
 rm -rf "$target.new"
 cp -a "$cache/$key" "$target.new"
 # mpicc, pkg-config's file: texts alone. Programs find the library by LD_LIBRARY_PATH.
-grep -rlIF $PREFIX "$target.new" | xargs -r sed -i "s|$PREFIX|$target|g"
+grep -rlIZF $PREFIX "$target.new" | xargs -0 -r sed -i "s|$PREFIX|$target|g"
 two_ranks mpi4py MVAPICH2
 two_ranks torch MPI
 printf '{"device": "%s", "key": "%s"}\n' "$device" "$key" >"$target.new/installed.json"

@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from contextlib import contextmanager
+from pathlib import Path
 
 SETTINGS = {
     "TF_CPP_MIN_LOG_LEVEL": "2",  # TensorFlow's C++ side: errors, no information or warnings
@@ -22,6 +23,7 @@ SETTINGS = {
     "KERAS_BACKEND": "tensorflow",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # ipykernel's debugger says this on every kernel start
 }
+_CPU = Path("/proc/cpuinfo")
 # TensorFlow 2.21 writes these two lines, twice, before it reads any of the settings above.
 _NOISE = re.compile(
     rb"^WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR"
@@ -75,7 +77,14 @@ def _load_triton() -> None:
 
 
 def _without_noise(load, module) -> None:
-    """load(module), without the known noise of its import."""
+    """load(module), without the known noise of its import.
+
+    Without AVX, TensorFlow says so and aborts: nothing that was held back would be seen.
+    """
+    cpu = _CPU.read_text(encoding="utf-8", errors="replace") if _CPU.exists() else ""
+    if "flags" in cpu and " avx " not in cpu:
+        load(module)
+        return
     with without_lines(_NOISE):
         load(module)
 

@@ -139,6 +139,14 @@ def course(tmp_path) -> Path:
     return folder
 
 
+def test_a_checkout_is_no_copy(course, tmp_path):
+    env = os.environ | {"LABS_COPY": str(tmp_path / "clone")}
+    (tmp_path / "clone" / ".git").mkdir(parents=True)
+    done = ran(sys.executable, course / "env" / "container" / "start.py", "pwd", env=env)
+    assert (done.returncode, "is a checkout of its own" in done.stderr) == (1, True)
+    assert [path.name for path in (tmp_path / "clone").iterdir()] == [".git"]
+
+
 def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     copy = tmp_path / "copy"
     assert start.deliver(course, copy) == []

@@ -35,6 +35,47 @@ def test_a_sites_mpi_comes_first(tmp_path):
     assert ran(venv / "bin" / "mpiexec").stdout == "site\n"
 
 
+class PipAlone:
+    """A step that only notes what pip is asked for."""
+
+    def __init__(self):
+        self.asked: list[str] = []
+
+    def run(self, command) -> str:
+        self.asked += map(str, command[command.index("pip") + 1 :])
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("tag", "compiled"),
+    [("cp311-cp311-linux_x86_64", True), ("cp311-cp311-manylinux_2_5_x86_64", False)],
+)
+def test_after_a_sites_mpi_the_wheels_come_back(tmp_path, tag, compiled):
+    venv = tmp_path / "venv"
+    wheel = venv / "lib/python3.11/site-packages/mpi4py-4.1.2.dist-info/WHEEL"
+    wheel.parent.mkdir(parents=True)
+    wheel.write_text(f"Wheel-Version: 1.0\nTag: {tag}\n")
+    assert environment.has_compiled_mpi4py(venv) == compiled
+    program(venv / "bin" / "mpiexec", "echo site")
+    mpi.remove_commands(venv)
+    assert not (venv / "bin" / "mpiexec").exists()
+    step = PipAlone()
+    environment.install_mpi_wheels(step, venv)
+    locked = environment.locked({})
+    assert {f"mpich=={locked['mpich']}", f"mpi4py=={locked['mpi4py']}"} <= set(step.asked)
+    assert "--force-reinstall" in step.asked
+
+
+def test_ranks_that_do_not_find_each_other_are_no_two_ranks(tmp_path):
+    """As where srun has no PMI, or mpiexec belongs to another MPI: each is alone, its sum right."""
+    venv = tmp_path / "venv"
+    program(venv / "bin" / "mpiexec", 'shift 2\n"$@"\n"$@"')
+    program(venv / "bin" / "python", f'exec "{sys.executable}" "$@"')
+    step = steps.Step(1, 1, "Two ranks", tmp_path / "log")
+    with pytest.raises(steps.StepFailed, match="takes itself for one of 1, so this launcher and"):
+        verify.run(step, venv, "mpi4py", "MPI", "host", tmp_path)
+
+
 def test_srun_starts_the_ranks_of_an_mpi_without_a_launcher(tmp_path, monkeypatch):
     site, venv = tmp_path / "cray", tmp_path / "cray" / "venv"
     for file in ("bin/mpicc", "bin/mpicxx", "tools/srun", "venv/bin/python"):
@@ -336,6 +377,14 @@ def test_a_second_call_does_nothing(already_set_up, set_up, before, given):
     assert not before or "GPU_OPERATIONS=NCCL CUDA_HOME=/opt/cuda" in done.stdout
     # neither pip nor anything else of the environment was run
     assert not (already_set_up / ".venv/bin/python.started").exists()
+
+
+def test_a_stamp_that_was_cut_off_is_none(already_set_up, set_up):
+    (already_set_up / ".venv" / "setup-stamp.json").write_text("")
+    done = set_up(CUDA_HOME="/none", GPU_OPERATIONS="MPI")
+    assert done.returncode == 1
+    assert "[1/7] Look round failed" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_another_setting_sets_up_again_and_says_with_what(already_set_up, set_up, tmp_path):

@@ -144,6 +144,11 @@ def test_what_was_fetched_and_is_damaged_is_removed(small, tmp_path):
     assert done.returncode == 1
     assert "none of the archives of 2.3.7 that are known here" in done.stderr
     assert not fetched.exists()
+    fetched.write_text("fetched before")
+    other = tmp_path / "another version.tar.gz"
+    other.write_text("MVAPICH2 2.2")
+    assert run([*small[:2], f"--source={other}"]).returncode == 1
+    assert fetched.exists(), "what was fetched is not what was named"
 
 
 @pytest.mark.skipif(

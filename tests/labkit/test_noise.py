@@ -1,9 +1,11 @@
 """TensorFlow starts without a word and after Triton, and what it has to say is still heard."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+from labkit import noise
 
 IMPORT = "from labkit.noise import silence; silence(); import tensorflow"
 
@@ -33,6 +35,19 @@ os.write(2, b'I0000 00:00:1.2 3 port.cc:153] oneDNN custom operations are on. Yo
 os.write(2, b'something is wrong\\n')
 raise OSError('libcuda is missing')
 """
+
+
+@pytest.mark.parametrize(
+    ("flags", "held_back"), [("fpu sse2 avx avx2 ", True), ("fpu sse2 ", False)]
+)
+def test_where_an_import_will_abort_nothing_is_held_back(tmp_path, monkeypatch, flags, held_back):
+    cpu = tmp_path / "cpuinfo"
+    cpu.write_text(f"processor : 0\nflags : {flags}\n")
+    monkeypatch.setattr(noise, "_CPU", cpu)
+    screen = os.fstat(2).st_ino
+    seen = []
+    noise._without_noise(lambda module: seen.append(os.fstat(2).st_ino != screen), None)
+    assert seen == [held_back]
 
 
 def test_what_an_import_writes_or_raises_comes_through(tmp_path):

@@ -9,7 +9,7 @@ import re
 import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -97,7 +97,7 @@ class Request:
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it
-        refuses."""
+        refuses, and where the job cannot be written down, which is then cancelled."""
         home = paths.home().resolve()
         learners = slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
@@ -127,10 +127,23 @@ class Request:
                 **self.choices,
             )
             try:
-                job.ranks = job.status().ranks
+                with suppress(LabError):  # Slurm has the job, whatever it can say of it now
+                    job.ranks = job.status().ranks
             finally:
-                cluster_job.remember(job)
+                _write_down(job)
         return job
+
+
+def _write_down(job: Job) -> None:
+    """Write a job down that Slurm took; LabError where that cannot be, and the job is cancelled."""
+    try:
+        cluster_job.remember(job)
+    except LabError as error:
+        job.client.ask("scancel", job.number)
+        raise LabError(
+            f"Slurm took the job as number {job.number}, but `make results` would never find it,"
+            f" so `scancel {job.number}` was run. {error}"
+        ) from error
 
 
 def _check_settings(stem: str, settings: Mapping[str, object], solved: bool) -> None:

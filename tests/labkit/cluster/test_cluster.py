@@ -251,6 +251,37 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         assert slurm.tabletop() == commands  # still as LABKIT_HOME=…/solved
 
 
+@pytest.fixture
+def sending(monkeypatch):
+    """A request to a Slurm that takes each job as number 17 and then answers nothing; what it was
+    called with."""
+    called = []
+
+    def call(client, *words: str, limit=None) -> str:
+        called.append(words)
+        if words[0] in ("sbatch", "scancel"):
+            return "17\n"
+        raise slurm.NoAnswer("Slurm's controller does not answer.", "no answer")
+
+    monkeypatch.setattr(slurm.Client, "call", call)
+    choices = {"settings": {}, "solved": True, "env": {}, "horovod": None, "mpi": None}
+    return request.Request("91_job", "here", slurm.Client(None, {}), (), choices), called
+
+
+def test_a_job_that_slurm_took_is_written_down_whatever_slurm_says_next(sending):
+    requested, called = sending
+    assert (requested.send(1).number, called[-1][0]) == ("17", "scontrol")
+    assert [(known.number, known.ranks) for known in cluster.jobs()] == [("17", None)]
+
+
+def test_a_job_that_cannot_be_written_down_is_cancelled(sending):
+    requested, called = sending
+    cluster_job.ledger().mkdir()
+    with pytest.raises(LabError, match=r"took the job as number 17, .*Cannot write the job to"):
+        requested.send(1)
+    assert called[-1] == ("scancel", "17")
+
+
 def job(number="1", **more):
     home = str(paths.home())
     known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2} | more

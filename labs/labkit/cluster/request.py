@@ -107,12 +107,15 @@ class Request:
         pattern = f"{str(home / 'jobs').replace('%', '%%')}/{name}"
         named = [f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
         submitted = cluster_job.now()
+        folder = self.client.folder
+        # Its records name this time: another cluster at this site may have a job of the same
+        # number.
+        client = slurm.Client(folder, {**self.client.env, "LABKIT_SUBMITTED": submitted})
         # No Ctrl-C between Slurm's taking the job and its being written down.
         with _interrupts_held():
-            number = self.client.submit(
+            number = client.submit(
                 "--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch"
             )
-            folder = self.client.folder
             job = Job(
                 number=number,
                 lab=self.stem,

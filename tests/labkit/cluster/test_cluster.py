@@ -258,7 +258,7 @@ def sending(monkeypatch):
     called = []
 
     def call(client, *words: str, limit=None) -> str:
-        called.append(words)
+        called.append((*words, client.env and client.env.get("LABKIT_SUBMITTED")))
         if words[0] in ("sbatch", "scancel"):
             return "17\n"
         raise slurm.NoAnswer("Slurm's controller does not answer.", "no answer")
@@ -270,8 +270,10 @@ def sending(monkeypatch):
 
 def test_a_job_that_slurm_took_is_written_down_whatever_slurm_says_next(sending):
     requested, called = sending
-    assert (requested.send(1).number, called[-1][0]) == ("17", "scontrol")
-    assert [(known.number, known.ranks) for known in cluster.jobs()] == [("17", None)]
+    sent = requested.send(1)
+    assert (sent.number, called[-1][0]) == ("17", "scontrol")
+    assert cluster.jobs() == [sent]
+    assert called[0][-1] == sent.submitted, "its records name it"
 
 
 def test_a_job_that_cannot_be_written_down_is_cancelled(sending):
@@ -279,7 +281,7 @@ def test_a_job_that_cannot_be_written_down_is_cancelled(sending):
     cluster_job.ledger().mkdir()
     with pytest.raises(LabError, match=r"took the job as number 17, .*Cannot write the job to"):
         requested.send(1)
-    assert called[-1] == ("scancel", "17")
+    assert called[-1][:2] == ("scancel", "17")
 
 
 def job(number="1", **more):
@@ -312,12 +314,14 @@ def test_records_of_another_job_of_the_same_number_are_not_mine():
     earlier = (datetime.now(timezone.utc) - timedelta(hours=1)).isoformat()
     file = paths.home() / "records" / "91_job.jsonl"
     file.parent.mkdir()
-    lines = [("7", "here", now), ("7", "there", now), ("8", "here", now), ("7", "here", earlier)]
-    with open(file, "w") as records:
-        for number, site, utc in [*lines, (None, None, now)]:
-            entry = {"result": "strong", "job": number, "site": site, "utc": utc}
-            records.write(json.dumps(entry) + "\n")
-    assert [(entry["site"], entry["utc"]) for entry in seventh.entries()] == [("here", now)]
+    mine = {"result": "strong", "job": "7", "site": "here", "utc": now}
+    mine |= {"submitted": seventh.submitted}
+    others = [{"site": "there"}, {"job": "8"}, {"utc": earlier}, {"job": None, "site": None}]
+    others.append({"submitted": earlier})  # on another tabletop
+    of_an_earlier_release = {name: mine[name] for name in mine if name != "submitted"}
+    lines = [mine, *(mine | other for other in others), of_an_earlier_release]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert seventh.entries() == [mine, of_an_earlier_release]
 
 
 SRUN = "srun: error: node1: task 0: Exited with exit code 1"
@@ -365,10 +369,13 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
 
 
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
+    when = "2026-11-21T18:18:25.000+00:00"
     for number, site in ((None, "tabletop"), ("17", "tabletop"), ("17", None)):
-        for name, value in (("SLURM_JOB_ID", number), ("SITE", site)):
+        variables = {"SLURM_JOB_ID": number, "SITE": site, "LABKIT_SUBMITTED": when}
+        for name, value in variables.items():
             monkeypatch.delenv(name, raising=False)
             if value:
                 monkeypatch.setenv(name, value)
         # A shell that knows a site is no job there.
-        assert record.batch_job() == {"job": number, "site": site if number else None}
+        known = {"site": site, "submitted": when} if number else {"site": None, "submitted": None}
+        assert record.batch_job() == {"job": number, **known}

@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lab")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--ranks", type=int)
-    parser.add_argument("--site", default=cluster.here())
+    parser.add_argument("--site")
     parser.add_argument("--env", nargs="*", action="extend", default=[])
     parser.add_argument("--horovod")
     parser.add_argument("--mpi")
@@ -49,11 +49,12 @@ def text(options: argparse.Namespace) -> str:
     script = paths.root() / "slurm" / f"{stem}.sbatch"
     if not script.exists():
         raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
-    if options.site is None:
+    site = options.site or cluster.here()
+    if site is None:
         raise LabError("Say which site this is: SITE=name. `make site NAME=x` writes its file.")
     if options.nodes < 1 or (options.ranks is not None and options.ranks < 1):
         raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
-    known = cluster.sites.load(options.site)
+    known = cluster.sites.load(site)
     batch = script.read_text(encoding="utf-8")
     own = {"LABKIT_HOROVOD": options.horovod, "LABKIT_MPI_BUILD": options.mpi}
     env = known | {name: value for name, value in own.items() if value}

@@ -167,7 +167,8 @@ def _show(jobs: list) -> None:
     if with_choices:
         table.add_column("With", overflow="fold")
     table.add_column("Output", overflow="fold")
-    silent: dict[str, str] = {}  # site -> why it cannot be asked: once is enough
+    # Site, or a job of which Slurm says nothing -> why: once is enough for a site.
+    silent: dict[str, str] = {}
     for job in jobs:
         size = f"{job.nodes} × {job.ranks // job.nodes if job.ranks else '?'}"
         when = datetime.fromisoformat(job.submitted).astimezone()
@@ -180,8 +181,8 @@ def _show(jobs: list) -> None:
         table.add_row(*cells, paths.shown(job.file))
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    for site, sentence in silent.items():
-        print(f"{site}: {sentence}")
+    for what, sentence in silent.items():
+        print(f"{what}: {sentence}")
     print(
         'In a notebook: cluster.jobs("40")[-1].records() reads what the newest job of lab 40'
         " measured."
@@ -205,6 +206,9 @@ def _state(job, silent: dict[str, str]) -> str:
         status = job.status()
     except (cluster.slurm.NoAnswer, NotHere) as error:
         silent[place] = str(error)
+        return "not known"
+    except cluster.slurm.Refused as error:  # of this job alone
+        silent[str(job)] = str(error)
         return "not known"
     word = status.state.replace("_", " ")
     why = f", {cluster.why(status)}" if status.waits else ""

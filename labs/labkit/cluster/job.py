@@ -90,10 +90,10 @@ class Job:
 
     def state(self) -> str:
         """One word: pending, running, completed, failed, cancelled, timeout, node_fail, …; or
-        unknown."""
+        unknown, as where Slurm does not answer or does not show this job."""
         try:
             return self.status().state
-        except NotHere:
+        except (slurm.Failed, NotHere):
             return UNKNOWN
 
     def wait(self, timeout: float | None = 600) -> str:

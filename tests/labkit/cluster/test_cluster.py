@@ -9,7 +9,7 @@ import os
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from labkit import cli, cluster, paths, record
+from labkit import cli, cluster, jsonl, paths, record
 from labkit.cluster import job as cluster_job
 from labkit.cluster import request, sites, slurm
 from labkit.cluster import status as cluster_status
@@ -306,6 +306,27 @@ def test_jobs_of_an_earlier_release_and_spoiled_lines():
     ]
     assert (first.number, first.env, first.horovod, first.mpi) == ("1", {}, None, None)
     assert last.number == "4"
+
+
+def test_a_job_that_slurm_does_not_show_hides_no_other(monkeypatch, capsys):
+    of_a_study = {"lab": "40_horovod_pytorch", "study": "40-x"}
+    seventh, eighth = job("7", **of_a_study), job("8", **of_a_study)
+    for known in (seventh, eighth):
+        cluster_job.remember(known)
+    ended = {"number": "8", "file": eighth.file, "state": "completed"}
+    jsonl.append(cluster_job.ledger(), ended)
+
+    def denied(client, *words: str, limit=None) -> str:
+        raise slurm.Refused("`scontrol` says: Access denied", "Access denied")
+
+    monkeypatch.setattr(slurm.Client, "call", denied)
+    assert cli.main(["results"]) == 0
+    said = capsys.readouterr().out
+    assert "not known" in said
+    assert "completed" in said
+    assert "job 7 (lab 40, 1 node, 2 ranks, here): `scontrol` says: Access denied" in said
+    assert cli.main(["scaling", "40"]) == 0
+    assert "Jobs: 7 unknown, 8 completed" in capsys.readouterr().out
 
 
 def test_records_of_another_job_of_the_same_number_are_not_mine():

@@ -326,7 +326,14 @@ def printed(checkout, capsys):
     """What `make submit LAB=40 DRY=1` prints at a site whose file has these lines."""
     sites = checkout.root / "slurm" / "sites"
     sites.mkdir(parents=True)
-    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
+    stem = "40_horovod_pytorch"
+    for file in (
+        f"slurm/{stem}.sbatch",
+        f"solutions/{stem}.py",
+        f"labs/{stem}.py",
+        f"notebooks/{stem}.ipynb",
+    ):
+        (checkout.root / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, checkout.root / file)
 
     def ask(site: str, *typed: str) -> str:
@@ -363,12 +370,28 @@ def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, p
     assert f"srun --nodes 2 --ntasks {2 * ranks} " in text.splitlines()[-1]
 
 
+def test_the_job_of_a_solved_lab_with_other_parameters(printed, monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    site = f"{SITE_FILE}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
+    lines = printed(site, "--solved", "--set", "epochs=1", "--env", "NCCL_ALGO=Ring").splitlines()
+    home = f"LABKIT_HOME={paths.home().resolve()}"
+    assert lines[-1].endswith(" python solutions/40_horovod_pytorch.py")
+    wanted = {f"{home}/solved", "LABKIT_SOLVED=1", "NCCL_ALGO=Ring", "NCCL_DEBUG=WARN", "epochs=1"}
+    assert wanted <= set(lines)
+    lines = printed(site).splitlines()
+    assert lines[-1].endswith(" python work/40_horovod_pytorch.py")
+    assert home in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["01", "--site", "tabletop"], "runs on one rank"),
         (["40", "--nodes", "0", "--site", "tabletop"], "1 node or more"),
         (["40", "--site", "mars"], "no site 'mars'"),
+        (["40", "--site", "tabletop", "--solved", "--set", "epoch=1"], "no parameter 'epoch'"),
+        (["40", "--site", "tabletop", "--solved", "--env", "LABKIT_HOME=/x"], "is not for ENV"),
+        (["40", "--site", "tabletop", "--solved", "--env", "A"], "set as NAME=VALUE"),
     ],
 )
 def test_what_cannot_be(arguments, says, capsys):

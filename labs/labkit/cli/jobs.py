@@ -63,25 +63,18 @@ def _count(name: str, text: str) -> int:
 
 
 def _options(options: argparse.Namespace) -> dict:
+    from labkit import cluster
+
     settings = dict(labfile.read_setting(text) for text in options.set)
     return {
         "ranks_per_node": options.ranks and _count("RANKS", options.ranks),
         "site": options.site,
         "settings": settings,
         "solved": options.solved,
-        "env": dict(_variable(text) for text in options.env),
+        "env": dict(cluster.read_variable(text) for text in options.env),
         "horovod": options.horovod,
         "mpi": options.mpi,
     }
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise LabError(
-            f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.'
-        )
-    return name, value
 
 
 def _submit(options: argparse.Namespace) -> int:

@@ -298,6 +298,7 @@ JOBS = [
     ("mvapich-plus", "srun --mpi=pmix", "", f"srun --mpi=pmix {BOUND} {RANK}", "MVP_ENABLE_GPU=1"),
     ("openmpi", "mpirun", "UCX_NET_DEVICES=mlx5_0:1", OPEN, "UCX_NET_DEVICES=mlx5_0:1"),
     ("mpich", "mpiexec", "", f"mpiexec -n 8 -ppn 4 {RANK}", ""),
+    ("mpich", "/opt/mpi/bin/mpirun", "", f"/opt/mpi/bin/mpirun -n 8 -ppn 4 {RANK}", ""),
     ("openmpi", "srun", "NCCL_SOCKET_IFNAME=ib0", f"srun {BOUND}", "NCCL_SOCKET_IFNAME=ib0"),
     ("mpich", "srun", "LABKIT_GPU_FORM=none", f"srun {SLURM} {RANK}", ""),
 ]
@@ -355,6 +356,13 @@ def test_what_a_job_would_be(mpi, launcher, more, command, variables, printed):
     assert line in lines
     assert (ROOT / "slurm/40_horovod_pytorch.sbatch").read_text() in text
     assert not undocumented(text, pages_in(text)), "an option or a variable without its page"
+
+
+def test_the_launcher_of_an_mpi_beside_the_sites_takes_its_own_options(printed, mvapich2):
+    site = f"{SITE_FILE}export LABKIT_MPI=openmpi LABKIT_LAUNCHER=mpirun\n"
+    text = printed(site, "--mpi", "mvapich2")
+    assert text.splitlines()[-1] == f"mpiexec -n 8 -ppn 4 {RANK}"
+    assert "Hydra" in pages_in(text)["mpiexec -n"]
 
 
 def test_the_page_that_says_most_of_a_variable_or_an_option_counts():

@@ -178,6 +178,13 @@ def launcher_options(
     return filled
 
 
+def launcher_variables(launcher: str) -> dict[str, str]:
+    """What `launcher` has to find in its environment: Open MPI's starts nothing for root, which one
+    often is in a container."""
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    return dict.fromkeys(names, "1") if flavor(launcher) == "openmpi" else {}
+
+
 def page(launcher: str, option: str) -> str:
     """The page of the documentation on an option of `launcher`, such as "--mpi=pmi2"."""
     pages = _OPTIONS[flavor(launcher)].pages
@@ -195,9 +202,7 @@ def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
         WORKER,
         folder,
     ]
-    if flavor(launcher) == "openmpi":
-        env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return [[command, env]]
+    return [[command, env | launcher_variables(launcher)]]
 
 
 def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:

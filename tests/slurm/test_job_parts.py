@@ -219,27 +219,29 @@ def test_variables_of_the_ranks(mvapich2):
 
 
 SRUN_SAYS = "srun: error: n1: task 3: Killed\nsrun: error: n0: tasks 0-1: Terminated"
+SRUN_CODE = "srun: error: n0: tasks 1-2: Exited with exit code 7"
 HYDRA_SAYS = "=   RANK 3 PID 4711 RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)"
 SPAWN_SAYS = "[n1:mpispawn_1][child_handler] MPI process (rank: 3, pid: 77) exited with status 7"
 OPEN_MPI_SAYS = "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9."
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "says", "status"),
     [
-        (SRUN_SAYS, "rank 3 on n1.*: Killed"),
-        ("srun: error: n0: tasks 1-2: Exited with exit code 7", "rank 1 on n0.*: Exited .* code 7"),
-        (SPAWN_SAYS, "rank 3 on n1.*: exited with status 7"),
-        (HYDRA_SAYS, r"rank 3 on n1.*: killed by signal: 9 \(killed\)"),
-        (OPEN_MPI_SAYS, "rank 3 on n1.*: exited on signal 9"),
-        ("srun: error: Node failure on n1", "The node n1 failed"),
+        (SRUN_SAYS, "rank 3 on n1.*: Killed", 137),
+        (SRUN_CODE, "rank 1 on n0.*: Exited .* code 7", 7),
+        (SPAWN_SAYS, "rank 3 on n1.*: exited with status 7", 7),
+        (HYDRA_SAYS, r"rank 3 on n1.*: killed by signal: 9 \(killed\)", 137),
+        (OPEN_MPI_SAYS, "rank 3 on n1.*: exited on signal 9", 137),
+        ("srun: error: Node failure on n1", "The node n1 failed", None),
     ],
 )
-def test_what_launchers_say_of_a_rank(lines, says, tmp_path):
+def test_what_launchers_say_of_a_rank(lines, says, status, tmp_path):
     listener = outcome.Listener()
     for number, line in enumerate(lines.splitlines()):
         listener.hear(line, float(number))
     assert re.search(says, outcome.first_failure(tmp_path, listener))
+    assert listener.status() == status
 
 
 def leave(folder: Path, rank: int, when: float, text: str) -> None:

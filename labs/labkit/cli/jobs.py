@@ -171,7 +171,7 @@ def _show(jobs: list) -> None:
         cells = [job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records]
         if with_choices:
             cells.append(escape(_choices(job)))
-        table.add_row(*cells, paths.shown(job.file))
+        table.add_row(*cells, escape(paths.shown(job.file)))
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
     for what, sentence in silent.items():

@@ -6,6 +6,7 @@ The texts of Slurm are what 22.05.8 really printed.
 
 import json
 import os
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -111,6 +112,23 @@ def test_what_accounting_says_of_a_job(line, state, code, seconds, hosts):
     since = datetime.fromisoformat("2026-11-21T18:18:20").astimezone()
     said = cluster_status.parse_accounting(f"{line}\n", since)
     assert (said.state, said.exit, said.seconds, said.hosts) == (state, code, seconds, hosts)
+
+
+@pytest.fixture
+def in_paris(monkeypatch):
+    """The local time of Paris, where 2:30 comes twice on the last Sunday of October."""
+    with monkeypatch.context() as context:
+        context.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_a_job_of_the_hour_that_comes_twice_is_known(in_paris):
+    for hour in (0, 1):  # in UTC
+        since = datetime(2026, 10, 25, hour, 30, tzinfo=timezone.utc)
+        line = "COMPLETED|0:0|00:00:34|n1|2026-10-25T02:30:01\n"
+        assert cluster_status.parse_accounting(line, since).state == "completed"
 
 
 SINFO = """\
@@ -311,6 +329,7 @@ def test_jobs_of_an_earlier_release_and_spoiled_lines():
 def test_a_job_that_slurm_does_not_show_hides_no_other(monkeypatch, capsys):
     of_a_study = {"lab": "40_horovod_pytorch", "study": "40-x"}
     seventh, eighth = job("7", **of_a_study), job("8", **of_a_study)
+    eighth.file = "/scratch/[course]/8.out"
     for known in (seventh, eighth):
         cluster_job.remember(known)
     ended = {"number": "8", "file": eighth.file, "state": "completed"}
@@ -324,6 +343,7 @@ def test_a_job_that_slurm_does_not_show_hides_no_other(monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "not known" in said
     assert "completed" in said
+    assert "/scratch/[course]/8.out" in said
     assert "job 7 (lab 40, 1 node, 2 ranks, here): `scontrol` says: Access denied" in said
     assert cli.main(["scaling", "40"]) == 0
     assert "Jobs: 7 unknown, 8 completed" in capsys.readouterr().out

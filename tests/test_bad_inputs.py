@@ -206,7 +206,12 @@ def of_homes() -> Iterable[Case]:
             yield module(
                 "labkit", *words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home}
             )
-        for words in (["support.lab80"], ["slurm.tabletop", "up"]):
+        for words in (
+            ["support.lab80"],
+            ["slurm.tabletop", "up"],
+            ["slurm.job.dry", "40"],
+            ["authoring", "rehearse"],
+        ):
             yield module(*words, names="/dev/null|/proc|good.json|xxx", env={"LABKIT_HOME": home})
 
 

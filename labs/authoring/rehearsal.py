@@ -24,7 +24,7 @@ PATIENCE = 1800.0  # seconds for each job, the time in the queue included
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line. Status 1 where something is not ready."""
     parser = argparse.ArgumentParser(prog="make rehearse")
-    parser.add_argument("--site", default=cluster.here(), help="a file of slurm/sites/")
+    parser.add_argument("--site", help="a file of slurm/sites/")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--labs", default=",".join(TRACK), help="numbers, such as 40,42")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds for each job")
@@ -33,12 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _rehearse(options: argparse.Namespace) -> int:
-    if options.site is None:
+    site = options.site or cluster.here()
+    if site is None:
         raise LabError(
             "Say which site this is: SITE=name. `make tabletop` starts a cluster on this machine."
         )
-    gpus = cluster.sites.gpus_per_node(cluster.sites.load(options.site))
-    jobs = submit(options.labs.split(","), options.site, options.nodes)
+    gpus = cluster.sites.gpus_per_node(cluster.sites.load(site))
+    jobs = submit(options.labs.split(","), site, options.nodes)
     not_ready = 0
     for job in jobs:
         try:
@@ -48,7 +49,7 @@ def _rehearse(options: argparse.Namespace) -> int:
         not_ready += bool(problems)
         said = "; ".join(problems) or what_was_seen(job)
         print(f"{'✗' if problems else '✓'} {_title(job)}: {said}", flush=True)
-    print(f"{len(jobs) - not_ready} of {counted(len(jobs), 'job')} ready on {options.site}.")
+    print(f"{len(jobs) - not_ready} of {counted(len(jobs), 'job')} ready on {site}.")
     return 1 if not_ready else 0
 
 

@@ -31,7 +31,7 @@ GOALS = {
     "new": "authoring new <LAB!>",
     "run": "labkit run <LAB!> NP SOLVED? SET* HOROVOD MPI",
     "submit": "labkit submit " + _JOB,
-    "submit DRY": "slurm.job.dry <LAB!> NODES RANKS SITE ENV* HOROVOD MPI",
+    "submit DRY": "slurm.job.dry <LAB!> NODES RANKS SITE SOLVED? SET* ENV* HOROVOD MPI",
     "results": "labkit results <LAB>",
     "scaling": "labkit scaling " + _JOB,
     "trace": "labkit trace <FILE!> PORT",
@@ -87,7 +87,8 @@ def command(goal, values):
     """The program and its arguments for a goal. ValueError, a sentence, where what was typed will
     not do."""
     for name in ("SITE", "DRY"):
-        if name in values and f"{goal} {name}" in GOALS:
+        wanted = name in values and f"{name}={values[name]}" != "DRY=0"
+        if wanted and f"{goal} {name}" in GOALS:
             goal = f"{goal} {name}"
     words = GOALS[goal].split()
     arguments = []

@@ -257,8 +257,10 @@ def name_of(prefix: Path) -> str:
 
 
 def launcher_kind(text: str) -> str:
-    """Whose options a launcher takes, by what its --version prints: "openmpi" or "hydra" (MPICH and
-    kin)."""
+    """Whose options a launcher takes, by what its --version prints: "openmpi", "srun", or "hydra"
+    (MPICH and kin)."""
+    if text.startswith("slurm"):  # the set-up's mpiexec where an MPI has no launcher, as Cray's
+        return "srun"
     return "openmpi" if any(word in text for word in ("Open MPI", "OpenRTE", "PRRTE")) else "hydra"
 
 

@@ -1,22 +1,23 @@
 """`make submit LAB=40 NODES=2 DRY=1`: what a job would be, without one.
 
-sbatch's line, the batch script, the modules, the variables of the ranks, and the launcher's whole
-command for nodes that are called node1, node2, …: what `slurm.job` will start there. A table names
-the page of the vendor's documentation for each option of the launcher and each variable that is not
-the kit's own. Where MPI's
-launcher is not on this machine, LABKIT_MPI in the site file says whose options it takes.
+sbatch's line, the batch script, the modules, the parameters that are changed, the variables of the
+ranks, and the launcher's whole command for nodes that are called node1, node2, …: what `slurm.job`
+will start there. A table names the page of the vendor's documentation for each option of the
+launcher and each variable that is not the kit's own. Where MPI's launcher is not on this machine,
+LABKIT_MPI in the site file says whose options it takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from labkit import cluster, labfile, launch, mpis, paths
+from labkit import cluster, copies, labfile, launch, mpis, paths
 from labkit.errors import LabError, exit_status
 
 from slurm.job import launcher
@@ -34,8 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lab")
     parser.add_argument("--nodes", type=int, default=2)
     parser.add_argument("--ranks", type=int)
-    parser.add_argument("--site", default=cluster.here())
-    parser.add_argument("--env", nargs="*", action="extend", default=[])
+    parser.add_argument("--site")
+    parser.add_argument("--solved", action="store_true")
+    for name in ("--set", "--env"):
+        parser.add_argument(name, nargs="*", action="extend", default=[])
     parser.add_argument("--horovod")
     parser.add_argument("--mpi")
     options = parser.parse_args(arguments)
@@ -43,22 +46,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def text(options: argparse.Namespace) -> str:
-    """All of it. LabError for an unknown lab, site or build, and for a lab without a batch
-    script."""
-    stem = labfile.find(options.lab)
-    script = paths.root() / "slurm" / f"{stem}.sbatch"
-    if not script.exists():
-        raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
-    if options.site is None:
+    """All of it. LabError for what `make submit` refuses without asking Slurm."""
+    site = options.site or cluster.here()
+    if site is None:
         raise LabError("Say which site this is: SITE=name. `make site NAME=x` writes its file.")
-    if options.nodes < 1 or (options.ranks is not None and options.ranks < 1):
-        raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
-    known = cluster.sites.load(options.site)
-    batch = script.read_text(encoding="utf-8")
-    own = {"LABKIT_HOROVOD": options.horovod, "LABKIT_MPI_BUILD": options.mpi}
-    env = known | {name: value for name, value in own.items() if value}
-    if options.env:
-        env["LABKIT_ENV"] = shlex.join(options.env)
+    known = cluster.sites.load(site)
+    stem, choices = cluster.asked(
+        options.lab,
+        [options.nodes],
+        options.ranks,
+        settings=dict(labfile.read_setting(word) for word in options.set),
+        solved=options.solved,
+        env=dict(cluster.read_variable(word) for word in options.env),
+        horovod=options.horovod,
+        mpi=options.mpi,
+    )
+    batch = (paths.root() / "slurm" / f"{stem}.sbatch").read_text(encoding="utf-8")
+    env = cluster.environment(os.environ, known, site, choices)
+    if options.solved:
+        env |= {"LABKIT_HOME": str(Path(env["LABKIT_HOME"], "solved")), "LABKIT_SOLVED": "1"}
     extra = shlex.split(known.get("LABKIT_SBATCH_OPTIONS", ""))
     each = (
         options.ranks
@@ -72,13 +78,15 @@ def text(options: argparse.Namespace) -> str:
     shape = Shape("JOB", hosts, (each,) * options.nodes, cores, gpus)
     env |= launcher.chosen(env)
     env |= dict.fromkeys(launch.THREAD_VARIABLES, str(cores)) | env
-    rank = ["python", f"work/{stem}.py"]
+    script = copies.script(stem, options.solved)
+    rank = ["python", str(script.relative_to(paths.root()))]
     command = launcher.command(shape, rank, env, Path(), dry=True)
     variables = [f"{name}={env[name]}" for name in sorted(env) if _SHOWN.match(name)]
     parts = {
         "sbatch": [shlex.join(["sbatch", *extra, *sizes, f"slurm/{stem}.sbatch"])],
         "the batch script": batch.splitlines(),
         "modules in the job": [known.get("LABKIT_MODULES", "none")],
+        "parameters of the script": options.set or ["its own"],
         "variables that the ranks find": variables,
         "the documentation's page": documented(command[: -len(rank)], env),
         "the ranks are started by": [shlex.join(command)],

@@ -51,7 +51,7 @@ def command(
     program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
     options = launch.launcher_options(
-        kind(name, env) if dry else program,
+        kind(launcher, env) if dry else program,
         "job" if len(set(shape.tasks)) == 1 else "uneven",
         ranks=shape.ranks,
         nodes=len(shape.hosts),
@@ -81,9 +81,12 @@ def environment(shape: Shape, env: Mapping[str, str]) -> dict[str, str]:
 
 def kind(launcher: str, env: Mapping[str, str]) -> str:
     """Whose options an mpiexec or mpirun takes that is not here to be asked."""
-    if launcher not in ("mpiexec", "mpirun"):
-        return launcher
-    return "openmpi" if env.get("LABKIT_MPI") == "openmpi" else "hydra"
+    name = Path(launcher).name
+    if name not in ("mpiexec", "mpirun"):
+        return name
+    # The site's MPI, or the one beside it that is used in its place.
+    mpi = env["LABKIT_MPI_BUILD"] if brings_its_launcher(env) else env.get("LABKIT_MPI")
+    return "openmpi" if mpi == "openmpi" else "hydra"
 
 
 def _words(env: Mapping[str, str]) -> list[str]:

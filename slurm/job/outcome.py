@@ -65,6 +65,9 @@ class Listener:
                 return int(status[1])
         if self.deaths:
             how = self.deaths[0].how
+            by = re.search(r"(?i)\b(?:by|on) signal:? (\d+)", how)
+            if by:
+                return 128 + int(by[1])
             return next(
                 (128 + number for number, name in _SIGNALS.items() if name and name in how), None
             )

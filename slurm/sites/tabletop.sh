@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# The tabletop cluster (make tabletop): real Slurm on one Linux machine. It was run; see tests/test_tabletop.py.
+# The tabletop cluster (make tabletop): real Slurm on one Linux machine. It was run; see tests/slurm/test_tabletop.py.
 export SITE=tabletop
 export LABKIT_MODULES="" # nothing to load: MPI is in this checkout's .venv
 export LABKIT_LAUNCHER="srun --mpi=pmi2"

@@ -96,6 +96,8 @@ TWO_WORDS = """submit LAB=40 "SET=epochs=1 batch=2" "ENV=A=1 B='x y'\""""
         ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),
         ("release KEEP_ANSWERS=1", "authoring release --keep-answers"),
         ("results LAB=", "labkit results"),
+        ("submit LAB=40 DRY=1 SOLVED=1 SET=a=1", "slurm.job.dry 40 --solved --set a=1"),
+        ("submit LAB=40 DRY=0 NODES=2", "labkit submit 40 --nodes=2"),
         (TWO_WORDS, "labkit submit 40 --set epochs=1 batch=2 --env A=1 'B=x y'"),
     ],
 )

@@ -219,27 +219,29 @@ def test_variables_of_the_ranks(mvapich2):
 
 
 SRUN_SAYS = "srun: error: n1: task 3: Killed\nsrun: error: n0: tasks 0-1: Terminated"
+SRUN_CODE = "srun: error: n0: tasks 1-2: Exited with exit code 7"
 HYDRA_SAYS = "=   RANK 3 PID 4711 RUNNING AT n1\n=   KILLED BY SIGNAL: 9 (Killed)"
 SPAWN_SAYS = "[n1:mpispawn_1][child_handler] MPI process (rank: 3, pid: 77) exited with status 7"
 OPEN_MPI_SAYS = "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9."
 
 
 @pytest.mark.parametrize(
-    ("lines", "says"),
+    ("lines", "says", "status"),
     [
-        (SRUN_SAYS, "rank 3 on n1.*: Killed"),
-        ("srun: error: n0: tasks 1-2: Exited with exit code 7", "rank 1 on n0.*: Exited .* code 7"),
-        (SPAWN_SAYS, "rank 3 on n1.*: exited with status 7"),
-        (HYDRA_SAYS, r"rank 3 on n1.*: killed by signal: 9 \(killed\)"),
-        (OPEN_MPI_SAYS, "rank 3 on n1.*: exited on signal 9"),
-        ("srun: error: Node failure on n1", "The node n1 failed"),
+        (SRUN_SAYS, "rank 3 on n1.*: Killed", 137),
+        (SRUN_CODE, "rank 1 on n0.*: Exited .* code 7", 7),
+        (SPAWN_SAYS, "rank 3 on n1.*: exited with status 7", 7),
+        (HYDRA_SAYS, r"rank 3 on n1.*: killed by signal: 9 \(killed\)", 137),
+        (OPEN_MPI_SAYS, "rank 3 on n1.*: exited on signal 9", 137),
+        ("srun: error: Node failure on n1", "The node n1 failed", None),
     ],
 )
-def test_what_launchers_say_of_a_rank(lines, says, tmp_path):
+def test_what_launchers_say_of_a_rank(lines, says, status, tmp_path):
     listener = outcome.Listener()
     for number, line in enumerate(lines.splitlines()):
         listener.hear(line, float(number))
     assert re.search(says, outcome.first_failure(tmp_path, listener))
+    assert listener.status() == status
 
 
 def leave(folder: Path, rank: int, when: float, text: str) -> None:
@@ -298,6 +300,7 @@ JOBS = [
     ("mvapich-plus", "srun --mpi=pmix", "", f"srun --mpi=pmix {BOUND} {RANK}", "MVP_ENABLE_GPU=1"),
     ("openmpi", "mpirun", "UCX_NET_DEVICES=mlx5_0:1", OPEN, "UCX_NET_DEVICES=mlx5_0:1"),
     ("mpich", "mpiexec", "", f"mpiexec -n 8 -ppn 4 {RANK}", ""),
+    ("mpich", "/opt/mpi/bin/mpirun", "", f"/opt/mpi/bin/mpirun -n 8 -ppn 4 {RANK}", ""),
     ("openmpi", "srun", "NCCL_SOCKET_IFNAME=ib0", f"srun {BOUND}", "NCCL_SOCKET_IFNAME=ib0"),
     ("mpich", "srun", "LABKIT_GPU_FORM=none", f"srun {SLURM} {RANK}", ""),
 ]
@@ -326,7 +329,14 @@ def printed(checkout, capsys):
     """What `make submit LAB=40 DRY=1` prints at a site whose file has these lines."""
     sites = checkout.root / "slurm" / "sites"
     sites.mkdir(parents=True)
-    for file in ("slurm/40_horovod_pytorch.sbatch", "solutions/40_horovod_pytorch.py"):
+    stem = "40_horovod_pytorch"
+    for file in (
+        f"slurm/{stem}.sbatch",
+        f"solutions/{stem}.py",
+        f"labs/{stem}.py",
+        f"notebooks/{stem}.ipynb",
+    ):
+        (checkout.root / file).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / file, checkout.root / file)
 
     def ask(site: str, *typed: str) -> str:
@@ -350,6 +360,13 @@ def test_what_a_job_would_be(mpi, launcher, more, command, variables, printed):
     assert not undocumented(text, pages_in(text)), "an option or a variable without its page"
 
 
+def test_the_launcher_of_an_mpi_beside_the_sites_takes_its_own_options(printed, mvapich2):
+    site = f"{SITE_FILE}export LABKIT_MPI=openmpi LABKIT_LAUNCHER=mpirun\n"
+    text = printed(site, "--mpi", "mvapich2")
+    assert text.splitlines()[-1] == f"mpiexec -n 8 -ppn 4 {RANK}"
+    assert "Hydra" in pages_in(text)["mpiexec -n"]
+
+
 def test_the_page_that_says_most_of_a_variable_or_an_option_counts():
     assert mpis.page("MV2_OTHER") == mpis.MVAPICH2_GUIDE != mpis.page("MV2_USE_CUDA")
     assert launch.page("srun", "--ntasks") != launch.page("srun", "--mpi")
@@ -363,12 +380,28 @@ def test_all_gpus_of_a_node_are_used_where_nobody_says_otherwise(typed, ranks, p
     assert f"srun --nodes 2 --ntasks {2 * ranks} " in text.splitlines()[-1]
 
 
+def test_the_job_of_a_solved_lab_with_other_parameters(printed, monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG", "WARN")
+    site = f"{SITE_FILE}export LABKIT_MPI=mpich LABKIT_LAUNCHER=srun\n"
+    lines = printed(site, "--solved", "--set", "epochs=1", "--env", "NCCL_ALGO=Ring").splitlines()
+    home = f"LABKIT_HOME={paths.home().resolve()}"
+    assert lines[-1].endswith(" python solutions/40_horovod_pytorch.py")
+    wanted = {f"{home}/solved", "LABKIT_SOLVED=1", "NCCL_ALGO=Ring", "NCCL_DEBUG=WARN", "epochs=1"}
+    assert wanted <= set(lines)
+    lines = printed(site).splitlines()
+    assert lines[-1].endswith(" python work/40_horovod_pytorch.py")
+    assert home in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["01", "--site", "tabletop"], "runs on one rank"),
         (["40", "--nodes", "0", "--site", "tabletop"], "1 node or more"),
         (["40", "--site", "mars"], "no site 'mars'"),
+        (["40", "--site", "tabletop", "--solved", "--set", "epoch=1"], "no parameter 'epoch'"),
+        (["40", "--site", "tabletop", "--solved", "--env", "LABKIT_HOME=/x"], "is not for ENV"),
+        (["40", "--site", "tabletop", "--solved", "--env", "A"], "set as NAME=VALUE"),
     ],
 )
 def test_what_cannot_be(arguments, says, capsys):

@@ -63,25 +63,18 @@ def _count(name: str, text: str) -> int:
 
 
 def _options(options: argparse.Namespace) -> dict:
+    from labkit import cluster
+
     settings = dict(labfile.read_setting(text) for text in options.set)
     return {
         "ranks_per_node": options.ranks and _count("RANKS", options.ranks),
         "site": options.site,
         "settings": settings,
         "solved": options.solved,
-        "env": dict(_variable(text) for text in options.env),
+        "env": dict(cluster.read_variable(text) for text in options.env),
         "horovod": options.horovod,
         "mpi": options.mpi,
     }
-
-
-def _variable(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise LabError(
-            f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.'
-        )
-    return name, value
 
 
 def _submit(options: argparse.Namespace) -> int:
@@ -167,7 +160,8 @@ def _show(jobs: list) -> None:
     if with_choices:
         table.add_column("With", overflow="fold")
     table.add_column("Output", overflow="fold")
-    silent: dict[str, str] = {}  # site -> why it cannot be asked: once is enough
+    # Site, or a job of which Slurm says nothing -> why: once is enough for a site.
+    silent: dict[str, str] = {}
     for job in jobs:
         size = f"{job.nodes} × {job.ranks // job.nodes if job.ranks else '?'}"
         when = datetime.fromisoformat(job.submitted).astimezone()
@@ -177,11 +171,11 @@ def _show(jobs: list) -> None:
         cells = [job.number, lab, job.site, size, state, f"{when:%Y-%m-%d %H:%M}", records]
         if with_choices:
             cells.append(escape(_choices(job)))
-        table.add_row(*cells, paths.shown(job.file))
+        table.add_row(*cells, escape(paths.shown(job.file)))
     # Where nobody watches (a file, a pipe), a line is as long as it needs to be.
     Console(width=None if sys.stdout.isatty() else 200).print(table)
-    for site, sentence in silent.items():
-        print(f"{site}: {sentence}")
+    for what, sentence in silent.items():
+        print(f"{what}: {sentence}")
     print(
         'In a notebook: cluster.jobs("40")[-1].records() reads what the newest job of lab 40'
         " measured."
@@ -205,6 +199,9 @@ def _state(job, silent: dict[str, str]) -> str:
         status = job.status()
     except (cluster.slurm.NoAnswer, NotHere) as error:
         silent[place] = str(error)
+        return "not known"
+    except cluster.slurm.Refused as error:  # of this job alone
+        silent[str(job)] = str(error)
         return "not known"
     word = status.state.replace("_", " ")
     why = f", {cluster.why(status)}" if status.waits else ""

@@ -77,9 +77,12 @@ def run(
         chosen |= launch.loopback_variables(env)
         env = launch.sharing_variables(ranks) | env
     env |= chosen
+    launcher = _launcher(ranks, chosen, on_nodes)
+    if launcher:
+        env |= launch.launcher_variables(launcher[0])
     values = dict(labfile.read_setting(text) for text in settings)
     with copies.with_parameters(path, values) as script:
-        command = [*_launcher(ranks, chosen, on_nodes), sys.executable, str(script)]
+        command = [*launcher, sys.executable, str(script)]
         ended = launch.run_to_end(command, env=env, cwd=paths.root(), patience=PATIENCE)
     return 130 if ended.cause == "SIGINT" else ended.status
 

@@ -15,6 +15,8 @@ What a job is asked for beyond its batch script stands in slurm/sites/SITE.sh an
 | `jobs`, `last_study` | this learner's jobs, and the newest study of a lab |
 | `records_or_reference` | what the newest job of a lab measured, else the kit's own results |
 | `StoppedWaiting` | raised by Ctrl-C while waiting for a job, which goes on |
+| `asked`, `read_variable` | what a job is asked for, checked; one of its variables |
+| `environment` | a job's environment |
 | `why` | why a job waits, in plain words |
 | `sites` | the files of slurm/sites: which there are, and what one of them sets |
 | `slurm` | the client of Slurm's commands |
@@ -23,5 +25,6 @@ What a job is asked for beyond its batch script stands in slurm/sites/SITE.sh an
 from labkit.cluster import sites, slurm
 from labkit.cluster.job import StoppedWaiting
 from labkit.cluster.jobs import jobs, last_study, records_or_reference, study, submit
+from labkit.cluster.request import asked, environment, read_variable
 from labkit.cluster.sites import here
 from labkit.cluster.status import why

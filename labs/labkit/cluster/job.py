@@ -90,10 +90,10 @@ class Job:
 
     def state(self) -> str:
         """One word: pending, running, completed, failed, cancelled, timeout, node_fail, …; or
-        unknown."""
+        unknown, as where Slurm does not answer or does not show this job."""
         try:
             return self.status().state
-        except NotHere:
+        except (slurm.Failed, NotHere):
             return UNKNOWN
 
     def wait(self, timeout: float | None = 600) -> str:
@@ -150,8 +150,9 @@ class Job:
 
     def entries(self) -> list[dict]:
         """Its records as they stand in the file, oldest first."""
-        # Numbers may come again on a cluster that started afresh; clocks of two machines may differ
-        # a little.
+        # Numbers may come again on a cluster that started afresh, and on another tabletop, so a
+        # record names its submission, too. Records of earlier releases do not: for them the time
+        # has to do, and clocks of two machines may differ a little.
         since = datetime.fromisoformat(self.submitted) - timedelta(seconds=60)
         earliest = since.isoformat(timespec="milliseconds")
         file = Path(self.home) / "records" / f"{self.lab}.jsonl"
@@ -159,6 +160,7 @@ class Job:
             entry
             for entry in record.entries(file)
             if (str(entry.get("job")), entry.get("site")) == (self.number, self.site)
+            and entry.get("submitted") in (None, self.submitted)
             and (entry.get("utc") or "") >= earliest
         ]
 

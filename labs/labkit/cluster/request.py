@@ -9,7 +9,7 @@ import re
 import shlex
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -63,25 +63,8 @@ class Request:
         mpi: str | None = None,
     ) -> Request:
         """Refuse in a sentence what cannot be, for each of these numbers of nodes; see `submit`."""
-        stem = labfile.find(lab)
+        stem, choices = asked(lab, nodes, ranks_per_node, settings, solved, env, horovod, mpi)
         site = site or sites.here()
-        if not (paths.root() / "slurm" / f"{stem}.sbatch").exists():
-            raise LabError(
-                f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}"
-            )
-        if min(nodes) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
-            raise LabError(
-                "A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4)."
-            )
-        choices = {
-            "settings": dict(settings or {}),
-            "solved": this_lab.solved() if solved is None else solved,
-            "env": dict(env or {}),
-            "horovod": horovod,
-            "mpi": mpi,
-        }
-        _check_settings(stem, choices["settings"], choices["solved"])
-        _check_variables(choices["env"])
         if site is None:
             _no_site()
         known = sites.load(site)
@@ -97,7 +80,7 @@ class Request:
 
     def send(self, nodes: int, study: str | None = None) -> Job:
         """Submit it for so many nodes and write the job down. LabError with Slurm's words if it
-        refuses."""
+        refuses, and where the job cannot be written down, which is then cancelled."""
         home = paths.home().resolve()
         learners = slurm.learners_home()
         (home / "jobs").mkdir(exist_ok=True)
@@ -107,12 +90,15 @@ class Request:
         pattern = f"{str(home / 'jobs').replace('%', '%%')}/{name}"
         named = [f"--nodes={nodes}", f"--job-name={self.stem}", f"--output={pattern}"]
         submitted = cluster_job.now()
+        folder = self.client.folder
+        # Its records name this time: another cluster at this site may have a job of the same
+        # number.
+        client = slurm.Client(folder, {**self.client.env, "LABKIT_SUBMITTED": submitted})
         # No Ctrl-C between Slurm's taking the job and its being written down.
         with _interrupts_held():
-            number = self.client.submit(
+            number = client.submit(
                 "--export=ALL", *self.options, *named, f"slurm/{self.stem}.sbatch"
             )
-            folder = self.client.folder
             job = Job(
                 number=number,
                 lab=self.stem,
@@ -127,10 +113,62 @@ class Request:
                 **self.choices,
             )
             try:
-                job.ranks = job.status().ranks
+                with suppress(LabError):  # Slurm has the job, whatever it can say of it now
+                    job.ranks = job.status().ranks
             finally:
-                cluster_job.remember(job)
+                _write_down(job)
         return job
+
+
+def _write_down(job: Job) -> None:
+    """Write a job down that Slurm took; LabError where that cannot be, and the job is cancelled."""
+    try:
+        cluster_job.remember(job)
+    except LabError as error:
+        job.client.ask("scancel", job.number)
+        raise LabError(
+            f"Slurm took the job as number {job.number}, but `make results` would never find it,"
+            f" so `scancel {job.number}` was run. {error}"
+        ) from error
+
+
+def asked(
+    lab: str | int,
+    nodes: Sequence[int],
+    ranks_per_node: int | None = None,
+    settings: Mapping[str, object] | None = None,
+    solved: bool | None = None,
+    env: Mapping[str, str] | None = None,
+    horovod: str | None = None,
+    mpi: str | None = None,
+) -> tuple[str, dict[str, object]]:
+    """(stem of the lab, choices as a Request has them). LabError, a sentence, for what can be at no
+    site."""
+    stem = labfile.find(lab)
+    if not (paths.root() / "slurm" / f"{stem}.sbatch").exists():
+        raise LabError(f"Lab {stem} runs on one rank and has no batch job: make run LAB={stem[:2]}")
+    if min(nodes) < 1 or (ranks_per_node is not None and ranks_per_node < 1):
+        raise LabError("A job has 1 node or more (NODES=2), and 1 rank or more on each (RANKS=4).")
+    choices = {
+        "settings": dict(settings or {}),
+        "solved": this_lab.solved() if solved is None else solved,
+        "env": dict(env or {}),
+        "horovod": horovod,
+        "mpi": mpi,
+    }
+    _check_settings(stem, choices["settings"], choices["solved"])
+    _check_variables(choices["env"])
+    return stem, choices
+
+
+def read_variable(text: str) -> tuple[str, str]:
+    """(name, value) of "NCCL_DEBUG=INFO". LabError for what is no such pair."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise LabError(
+            f'A variable is set as NAME=VALUE, such as ENV="NCCL_DEBUG=INFO"; {text!r} is not.'
+        )
+    return name, value
 
 
 def _check_settings(stem: str, settings: Mapping[str, object], solved: bool) -> None:

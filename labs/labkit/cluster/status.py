@@ -128,8 +128,9 @@ def parse_accounting(text: str, since: datetime) -> Status:
         return Status(UNKNOWN)
     state, code, elapsed, hosts, submitted = lines[-1]
     when = _time(submitted)
-    # Clocks of two machines may differ.
-    if when and when.astimezone() < since - timedelta(seconds=60):
+    # The later one of an hour that comes twice when summer time ends. Clocks of two machines may
+    # differ.
+    if when and when.replace(fold=1).astimezone() < since - timedelta(seconds=60):
         return Status(UNKNOWN)
     return Status(_state(state), seconds=_seconds(elapsed), exit=_exit(code), hosts=_hosts(hosts))
 

@@ -17,6 +17,7 @@ For the kit's other parts:
     my_cores            what this rank may compute on
     mpiexec, flavor     the MPI launcher that is here, and whose options a launcher takes
     launcher_options    that launcher's options for so many ranks, here or over a batch job's nodes
+    launcher_variables  what that launcher has to find in its environment
     page                the page of a launcher's documentation on one of its options
     loopback_variables  what a run on one machine is started with, so that it listens to no other
     loopback_gap        a sentence on what is missing for that; None where nothing is
@@ -73,6 +74,7 @@ _NAMES_OF = {
         "THREAD_VARIABLES",
         "flavor",
         "launcher_options",
+        "launcher_variables",
         "mpiexec",
         "page",
         "reserve_port",

@@ -115,6 +115,7 @@ _OPTIONS = {
     "srun": _Options(
         # Ranks fill node after node, as a job's first lines say. One that fails ends all.
         job="--nodes {nodes} --ntasks {ranks} --distribution=block --kill-on-bad-exit=1",
+        plain="--ntasks {ranks} --kill-on-bad-exit=1",
         # a rank sees its neighbours' GPUs too: MPI's and NCCL's IPC need it
         gpus="--gpu-bind=none",
         pages={
@@ -160,11 +161,17 @@ def launcher_options(
     where: "plain" (placed as the launcher likes), "local" (on this host), or "job": over the nodes
     of a batch job, with `each` ranks and `gpus` GPUs on a node, and a file that names the host of
     each rank in a line. "uneven": the same, with at most `each` ranks on a node. variables: those
-    that ranks need, for a launcher that does not pass the environment on.
+    that ranks need, for a launcher that does not pass the environment on. NotHere for "local" where
+    srun starts the ranks: outside of a job it would wait in the queue.
     """
     options = _OPTIONS[flavor(launcher)]
     sizes = {"ranks": ranks, "nodes": nodes, "each": each, "hostfile": hostfile}
     filled: list[str] = []
+    if where == "local" and not options.local:
+        raise NotHere(
+            "The MPI of this environment has no launcher of its own: Slurm's srun starts its ranks,"
+            " and only in a batch job. `make submit LAB=40 NODES=2` submits one."
+        )
     words = options.uneven or options.job if where == "uneven" else getattr(options, where)
     for word in words.split():
         filled += ["localhost"] * ranks if word == "HOSTS" else [word.format(**sizes)]
@@ -176,6 +183,13 @@ def launcher_options(
             continue
         filled += [word.format(name=name, value=value) for word in options.export.split()]
     return filled
+
+
+def launcher_variables(launcher: str) -> dict[str, str]:
+    """What `launcher` has to find in its environment: Open MPI's starts nothing for root, which one
+    often is in a container."""
+    names = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+    return dict.fromkeys(names, "1") if flavor(launcher) == "openmpi" else {}
 
 
 def page(launcher: str, option: str) -> str:
@@ -195,9 +209,7 @@ def mpi_plan(ranks: int, folder: str, env: dict[str, str]) -> list:
         WORKER,
         folder,
     ]
-    if flavor(launcher) == "openmpi":
-        env = {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return [[command, env]]
+    return [[command, env | launcher_variables(launcher)]]
 
 
 def torch_plan(ranks: int, folder: str, env: dict[str, str], port: int) -> list:

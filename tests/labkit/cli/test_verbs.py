@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from labkit import journal, paths
+from labkit import cli, journal, launch, paths
 from labkit.journal import log
 
 from tests.helpers import marked, until
@@ -40,6 +40,16 @@ def test_run_on_several_ranks(built):
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("✓ 90.1") == 1
     assert "rank 0 of 3 under mpiexec" in ended.stdout
+
+
+def test_root_may_run_several_ranks_on_open_mpi(built, monkeypatch, capfd):
+    launcher = built.root / "mpiexec"
+    launcher.write_text("#!/bin/sh\n[ $1 = --version ] && echo Open MPI || env\n")
+    launcher.chmod(0o755)
+    monkeypatch.setattr(launch, "mpiexec", lambda mpi=None: str(launcher))
+    assert cli.main(["run", "90", "--np", "2", "--solved"]) == 0
+    may = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
+    assert may <= set(capfd.readouterr().out.splitlines())
 
 
 @pytest.mark.parametrize("ranks", [(), pytest.param(("--np", "3"), marks=pytest.mark.slow)])

@@ -6,10 +6,11 @@ The texts of Slurm are what 22.05.8 really printed.
 
 import json
 import os
+import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from labkit import cli, cluster, paths, record
+from labkit import cli, cluster, jsonl, paths, record
 from labkit.cluster import job as cluster_job
 from labkit.cluster import request, sites, slurm
 from labkit.cluster import status as cluster_status
@@ -111,6 +112,23 @@ def test_what_accounting_says_of_a_job(line, state, code, seconds, hosts):
     since = datetime.fromisoformat("2026-11-21T18:18:20").astimezone()
     said = cluster_status.parse_accounting(f"{line}\n", since)
     assert (said.state, said.exit, said.seconds, said.hosts) == (state, code, seconds, hosts)
+
+
+@pytest.fixture
+def in_paris(monkeypatch):
+    """The local time of Paris, where 2:30 comes twice on the last Sunday of October."""
+    with monkeypatch.context() as context:
+        context.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_a_job_of_the_hour_that_comes_twice_is_known(in_paris):
+    for hour in (0, 1):  # in UTC
+        since = datetime(2026, 10, 25, hour, 30, tzinfo=timezone.utc)
+        line = "COMPLETED|0:0|00:00:34|n1|2026-10-25T02:30:01\n"
+        assert cluster_status.parse_accounting(line, since).state == "completed"
 
 
 SINFO = """\
@@ -251,6 +269,39 @@ def test_a_solved_run_submits_the_solved_lab_to_the_learners_cluster(checkout, m
         assert slurm.tabletop() == commands  # still as LABKIT_HOME=…/solved
 
 
+@pytest.fixture
+def sending(monkeypatch):
+    """A request to a Slurm that takes each job as number 17 and then answers nothing; what it was
+    called with."""
+    called = []
+
+    def call(client, *words: str, limit=None) -> str:
+        called.append((*words, client.env and client.env.get("LABKIT_SUBMITTED")))
+        if words[0] in ("sbatch", "scancel"):
+            return "17\n"
+        raise slurm.NoAnswer("Slurm's controller does not answer.", "no answer")
+
+    monkeypatch.setattr(slurm.Client, "call", call)
+    choices = {"settings": {}, "solved": True, "env": {}, "horovod": None, "mpi": None}
+    return request.Request("91_job", "here", slurm.Client(None, {}), (), choices), called
+
+
+def test_a_job_that_slurm_took_is_written_down_whatever_slurm_says_next(sending):
+    requested, called = sending
+    sent = requested.send(1)
+    assert (sent.number, called[-1][0]) == ("17", "scontrol")
+    assert cluster.jobs() == [sent]
+    assert called[0][-1] == sent.submitted, "its records name it"
+
+
+def test_a_job_that_cannot_be_written_down_is_cancelled(sending):
+    requested, called = sending
+    cluster_job.ledger().mkdir()
+    with pytest.raises(LabError, match=r"took the job as number 17, .*Cannot write the job to"):
+        requested.send(1)
+    assert called[-1][:2] == ("scancel", "17")
+
+
 def job(number="1", **more):
     home = str(paths.home())
     known = {"lab": "91_job", "site": "here", "nodes": 1, "ranks": 2} | more
@@ -275,18 +326,43 @@ def test_jobs_of_an_earlier_release_and_spoiled_lines():
     assert last.number == "4"
 
 
+def test_a_job_that_slurm_does_not_show_hides_no_other(monkeypatch, capsys):
+    of_a_study = {"lab": "40_horovod_pytorch", "study": "40-x"}
+    seventh, eighth = job("7", **of_a_study), job("8", **of_a_study)
+    eighth.file = "/scratch/[course]/8.out"
+    for known in (seventh, eighth):
+        cluster_job.remember(known)
+    ended = {"number": "8", "file": eighth.file, "state": "completed"}
+    jsonl.append(cluster_job.ledger(), ended)
+
+    def denied(client, *words: str, limit=None) -> str:
+        raise slurm.Refused("`scontrol` says: Access denied", "Access denied")
+
+    monkeypatch.setattr(slurm.Client, "call", denied)
+    assert cli.main(["results"]) == 0
+    said = capsys.readouterr().out
+    assert "not known" in said
+    assert "completed" in said
+    assert "/scratch/[course]/8.out" in said
+    assert "job 7 (lab 40, 1 node, 2 ranks, here): `scontrol` says: Access denied" in said
+    assert cli.main(["scaling", "40"]) == 0
+    assert "Jobs: 7 unknown, 8 completed" in capsys.readouterr().out
+
+
 def test_records_of_another_job_of_the_same_number_are_not_mine():
     seventh = job("7")
     now = cluster_job.now()
     earlier = (datetime.now(timezone.utc) - timedelta(hours=1)).isoformat()
     file = paths.home() / "records" / "91_job.jsonl"
     file.parent.mkdir()
-    lines = [("7", "here", now), ("7", "there", now), ("8", "here", now), ("7", "here", earlier)]
-    with open(file, "w") as records:
-        for number, site, utc in [*lines, (None, None, now)]:
-            entry = {"result": "strong", "job": number, "site": site, "utc": utc}
-            records.write(json.dumps(entry) + "\n")
-    assert [(entry["site"], entry["utc"]) for entry in seventh.entries()] == [("here", now)]
+    mine = {"result": "strong", "job": "7", "site": "here", "utc": now}
+    mine |= {"submitted": seventh.submitted}
+    others = [{"site": "there"}, {"job": "8"}, {"utc": earlier}, {"job": None, "site": None}]
+    others.append({"submitted": earlier})  # on another tabletop
+    of_an_earlier_release = {name: mine[name] for name in mine if name != "submitted"}
+    lines = [mine, *(mine | other for other in others), of_an_earlier_release]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert seventh.entries() == [mine, of_an_earlier_release]
 
 
 SRUN = "srun: error: node1: task 0: Exited with exit code 1"
@@ -334,10 +410,13 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
 
 
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
+    when = "2026-11-21T18:18:25.000+00:00"
     for number, site in ((None, "tabletop"), ("17", "tabletop"), ("17", None)):
-        for name, value in (("SLURM_JOB_ID", number), ("SITE", site)):
+        variables = {"SLURM_JOB_ID": number, "SITE": site, "LABKIT_SUBMITTED": when}
+        for name, value in variables.items():
             monkeypatch.delenv(name, raising=False)
             if value:
                 monkeypatch.setenv(name, value)
         # A shell that knows a site is no job there.
-        assert record.batch_job() == {"job": number, "site": site if number else None}
+        known = {"site": site, "submitted": when} if number else {"site": None, "submitted": None}
+        assert record.batch_job() == {"job": number, **known}

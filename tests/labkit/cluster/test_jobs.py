@@ -58,6 +58,7 @@ def test_a_job_goes_through_the_queue_and_its_records_come_back(capsys):
     assert set(frame["note"]) == {"two words"}
     assert set(frame["job"]) == {job.number}
     assert set(frame["site"]) == {"tabletop"}
+    assert set(frame["submitted"]) == {job.submitted}
     again = cluster.jobs(91)[-1]  # as after a restart of the notebook
     assert again == replace(job, final=again.final)
     assert again.final["state"] == "completed"

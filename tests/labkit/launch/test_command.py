@@ -92,6 +92,7 @@ def launchers(tmp_path, monkeypatch):
         ("hydra/bin/mpiexec", "HYDRA build details"),
         ("openmpi/bin/mpiexec", "mpiexec (Open MPI) 5.0.11"),
         ("rsh/bin/mpirun_rsh", ""),
+        ("slurm/bin/mpiexec", "slurm 23.11.4"),
     ):
         file = tmp_path / path
         file.parent.mkdir(parents=True)
@@ -119,6 +120,7 @@ VARIABLES = {"A": "1", "B": "with a space"}
         ("rsh/bin/mpirun_rsh", "plain", f"-export-all -np 4 {'localhost ' * 4}A=1"),
         ("rsh/bin/mpirun_rsh", "job", "-np 4 -hostfile HOSTS A=1"),
         ("rsh/bin/mpirun_rsh", "uneven", "-np 4 -hostfile HOSTS A=1"),
+        ("slurm/bin/mpiexec", "plain", "--ntasks 4 --kill-on-bad-exit=1"),
         ("srun", "uneven", "--nodes 2 --ntasks 4 --distribution=block --kill-on-bad-exit=1"),
         ("ibrun", "job", ""),
     ],
@@ -127,6 +129,11 @@ def test_what_a_launcher_is_told(launchers, launcher, where, options):
     command = str(launchers / launcher)
     words = launch.launcher_options(command, where, variables=VARIABLES, **JOB)
     assert words == [{"HOSTS": "a folder/hosts"}.get(word, word) for word in options.split()]
+
+
+def test_srun_starts_ranks_in_a_job_alone(launchers):
+    with pytest.raises(NotHere, match="only in a batch job. `make submit"):
+        launch.launcher_options(str(launchers / "slurm/bin/mpiexec"), "local", ranks=2)
 
 
 def test_ranks_start_with_the_launcher_that_is_there(launchers, monkeypatch):

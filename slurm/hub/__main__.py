@@ -120,6 +120,8 @@ def _check(state: Path, known: dict) -> list[str]:
             " board, with a password of the hub's own, and nobody else: rename that user, or take"
             " another machine."
         )
+    if not settings.is_root():
+        people.check_own()
     warnings = people.check_at_site(known["people"])
     bundle = course.publish(state)
     if settings.is_root():

@@ -19,7 +19,7 @@ from pathlib import Path
 from labkit import files, paths
 from labkit.errors import LabError
 
-from slurm.hub import settings
+from slurm.hub import session, settings
 from slurm.hub.names import INSTRUCTOR
 
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
@@ -36,7 +36,7 @@ _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/var/spool/cron", "/v
 _LOOK = """
 test -d "$1" || exit 10
 test -w "$1" || exit 11
-test ! -e "$1/$2" -o -d "$1/$2/.git" || exit 12
+test ! -e "$1/$2" || test -d "$1/$2/.git" -a -f "$1/$2/EDITION.json" || exit 12
 stat --dereference --format=%a "$1"
 """
 _REASONS = {
@@ -87,6 +87,14 @@ def is_known(name: str, look_up: Callable[[str], object] = pwd.getpwnam) -> bool
 
 
 # -- a site's users
+
+
+def check_own() -> None:
+    """LabError where this user, for whom alone the hub is, has something else in place of the
+    course."""
+    home = Path.home()
+    if session.in_the_way(home / COPY):
+        raise LabError(f"{_REASONS[12].format(home=home, copy=COPY)}.")
 
 
 def check_at_site(names: list[str]) -> list[str]:

@@ -22,9 +22,10 @@ PYTHON = os.path.join(VENV, "bin", "python")
 SET_UP = os.path.join(ROOT, "env", "setup.py")
 
 # Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is
-# `--name` for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is
-# the value alone,
-# <NAME!> too, and must be there. NAME:option spells the option otherwise.
+# `--name` for any value but those of OFF, NAME* is `--name` with one argument for each word of the
+# value, <NAME> is the value alone, <NAME!> too, and must be there. NAME:option spells the option
+# otherwise.
+OFF = ("0", "no", "false", "off")
 _JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
 GOALS = {
     "labs": "authoring labs",
@@ -87,7 +88,7 @@ def command(goal, values):
     """The program and its arguments for a goal. ValueError, a sentence, where what was typed will
     not do."""
     for name in ("SITE", "DRY"):
-        if name in values and f"{goal} {name}" in GOALS:
+        if values.get(name, "no").lower() not in OFF and f"{goal} {name}" in GOALS:
             goal = f"{goal} {name}"
     words = GOALS[goal].split()
     arguments = []
@@ -114,7 +115,7 @@ def _arguments(goal, word, values):
         return [value]
     option = "--" + (word["option"] or name.lower().replace("_", "-"))
     if word["kind"] == "?":
-        return [option]
+        return [] if value.lower() in OFF else [option]
     if word["kind"] == "*":
         try:
             return [option, *shlex.split(value)]

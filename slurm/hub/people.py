@@ -331,9 +331,11 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
 
 
 def open_answers(name: str = "nobody") -> list[str]:
-    """A warning where learners can read solutions or tests of this checkout: `name` tries."""
+    """A warning where learners can read solutions, solved labs or tests of this checkout: `name`
+    tries."""
     root = paths.root()
-    folders = [root / folder for folder in ("tests", ".git", "guide", "release")]
+    closed_ones = ("tests", ".git", "guide", "release", "report", "book")
+    folders = [root / folder for folder in closed_ones]
     closed = [*filter(Path.is_dir, folders), *(root / "solutions").glob("[0-9]*.*")]
     if not closed:
         return []

@@ -236,8 +236,12 @@ def test_a_class_folder_takes_files_and_shows_none(tmp_path, capsys):
 
 
 def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
+    # A notebook server's terminal has these two as well.
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/board/")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+    assert not server.in_hub()
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "board")
+    assert server.in_hub()
     for address in ("http://0.0.0.0:8899", "http://example.org:8899", "http://127.0.0.1", ""):
         monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", address)
         with pytest.raises(LabError, match=f"{address or 'none'}. It is to be on the loopback"):

@@ -81,6 +81,7 @@ SIGNS = [at(minutes, "hint", "23.1") for minutes in (45, 30, 15, 2)]
         (THREE[:2], learner.WORKING),
         (THREE, learner.STUCK),
         ([*THREE, *passed(1, "23.1")], learner.WORKING),
+        ([*THREE, *passed(1, "23.1"), at(0.5, "hint", "23.1")], learner.WORKING),
         ([failed(5 - count, "23.1", UNSOLVED) for count in range(4)], learner.WORKING),
         # Twice the stated minutes: 20 are an exercise's share of the lab.
         (SIGNS, learner.STUCK),

@@ -33,7 +33,7 @@ _NAME_AT_SITE = re.compile(r"[a-z_][a-z0-9_.@-]{0,63}")
 # Where users leave files besides their homes; the last two hold what cron and at are to start.
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/var/spool/cron", "/var/spool/at")
 # Run as the user: as root, a home on NFS can be closed.
-_LOOK = """
+LOOK = """
 test -d "$1" || exit 10
 test -w "$1" || exit 11
 test ! -e "$1/$2" || test -d "$1/$2/.git" -a -f "$1/$2/EDITION.json" || exit 12
@@ -131,7 +131,7 @@ def _mode_of_home(name: str) -> int:
         raise LabError(
             f"the home {home!r} has a blank in its name, which Slurm's #SBATCH lines do not take"
         )
-    done = run_as(name, "sh", "-c", _LOOK, "sh", home, COPY)
+    done = run_as(name, "sh", "-c", LOOK, "sh", home, COPY)
     if done.returncode:
         reason = _REASONS.get(done.returncode, "no process can be run as this user: {error}")
         error = done.stderr.strip() or "no message"

@@ -22,6 +22,7 @@ from slurm import tabletop
 from slurm.hub import __main__ as command
 from slurm.hub import course, install, passwords, people, process, session, settings
 from slurm.tabletop import settings as tabletop_settings
+from slurm.tabletop.table import folder as cluster_folder
 from tests.helpers import ran
 from tests.slurm.own_machine import command_line, free_port, needs_root
 
@@ -207,11 +208,31 @@ def test_what_is_no_copy_of_the_course_is_left_alone(tmp_path, monkeypatch, made
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(LabError, match="labs is there already and no copy of the course"):
         people.check_own()
-    look = ["sh", "-c", people._LOOK, "sh", tmp_path, people.COPY]
+    look = ["sh", "-c", people.LOOK, "sh", tmp_path, people.COPY]
     assert ran(*look).returncode == 12
     labs.rename(tmp_path / "mine")
     people.check_own()
     assert ran(*look).returncode == 0
+
+
+@needs_root
+def test_learners_reach_what_root_makes_in_another_users_checkout(checkout, monkeypatch, capsys):
+    """Also where root's own umask closes all files. The checkout's owner keeps .labkit/."""
+    os.chown(checkout.root, 1234, 1234)
+    monkeypatch.delenv("LABKIT_HOME")
+    monkeypatch.setenv("HOME", str(checkout.root / "closed"))
+    before = os.umask(0o077)
+    try:
+        assert command.main(["status"]) == 0
+    finally:
+        os.umask(before)
+    assert "No hub runs here" in capsys.readouterr().out
+    own = checkout.root / ".labkit"
+    assert own.stat().st_uid == 1234
+    assert settings.folder() == own / "root" / "hub"
+    assert cluster_folder("table") == own / "root" / "tabletop" / "table"
+    modes = [path.stat().st_mode & 0o777 for path in (own, *sorted(own.rglob("*")))]
+    assert modes == [0o755, 0o755, 0o755, 0o700]
 
 
 @needs_root

@@ -79,20 +79,31 @@ def _book(options: argparse.Namespace) -> int:
     missing = [stem for stem in labfile.stems(root) if stem not in executed]
     if missing:
         print(f"Not in this tour, so not in the book: {', '.join(missing)}.")
-    out = tour.fresh_folder(options.out or root / "book", MARK, "book")
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "source"
+        source, built = Path(folder) / "source", Path(folder) / "book"
         _write_source(root, source, executed)
-        _build(source, out, Path(folder) / "doctrees")
+        _build(source, built, Path(folder) / "doctrees")
+        # Only now, because an earlier book goes.
+        out = tour.fresh_folder(options.out or root / "book", MARK, "book")
+        shutil.copytree(built, out, dirs_exist_ok=True)
     print(f"{len(executed)} labs: {paths.shown(out / 'index.html')}")
     return 0
 
 
 def _write_source(root: Path, source: Path, executed: dict[str, Path]) -> None:
-    """What Sphinx reads: the notebooks with links that hold in the book, and pages around them."""
+    """What Sphinx reads: the notebooks with links that hold in the book, and pages around them.
+
+    LabError for a notebook that is none.
+    """
     shutil.copytree(root / links.FIGURES, source / "figures")
     for stem, path in executed.items():
-        notebook = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            notebook = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise LabError(
+                f"{paths.shown(path)} is no whole notebook ({error}). Delete it for a book of the"
+                " other labs, or `make tour` writes them all again."
+            ) from None
         for cell in notebook["cells"]:
             if cell["cell_type"] == "markdown":
                 cell["source"] = _moved("".join(cell["source"]), executed)
@@ -117,11 +128,17 @@ def _moved(text: str, executed: dict[str, Path]) -> str:
 def _index(executed: dict[str, Path]) -> str:
     """The first page: what the book is, and the labs in the order of the course and library."""
     content = overview.read()
-    groups = {"The course": [content["begin"], *content["course"]], **content["library"]}
     by_number = {stem[:2]: stem for stem in executed}
+    groups = {
+        "The course": [content["begin"], *content["course"]],
+        **content["library"],
+        overview.FURTHER: overview.further(content, by_number),
+    }
     lines = [f"# {_SETTINGS['project']}", "", (Path(__file__).with_name("book.md")).read_text()]
     for group, numbers in groups.items():
         stems = [by_number[number] for number in numbers if number in by_number]
+        if not stems:
+            continue
         lines += ["", "```{toctree}", ":maxdepth: 1", f":caption: {group}", "", *stems, "```"]
     lines += ["", "```{toctree}", ":maxdepth: 1", ":caption: To look up", "", *PAGES, "```", ""]
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 from labkit import copies, labfile, paths
@@ -49,7 +50,7 @@ def solve(lab: str, exercise: str, root: Path | None = None) -> None:
 
 
 def _functions(text: str) -> list[str]:
-    """The names of the functions and classes a cell defines; [] if it is not Python at the
+    """The names of the functions and classes a cell defines, also if it is not Python at the
     moment."""
     try:
         return [
@@ -58,13 +59,19 @@ def _functions(text: str) -> list[str]:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef))
         ]
     except SyntaxError:
-        return []
+        return re.findall(r"^(?:def|class) (\w+)", text, re.MULTILINE)
 
 
 def _cell_in(book, position: int, answer: str):
-    """The learner's cell for an answer: by its id, else by the function that it defines."""
-    code = [cell for cell in book.cells if cell.cell_type == "code"]
-    by_id = [cell for cell in code if cell.id == f"cell-{position + 1:02d}"]
+    """The learner's cell for an answer: by the function that it defines, among several by its id.
+
+    By its id alone only if it is empty, because a new version of the lab numbers its cells anew.
+    Older notebooks have no ids.
+    """
     wanted = set(_functions(answer))
+    own = f"cell-{position + 1:02d}"
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
     by_name = [cell for cell in code if wanted & set(_functions(cell.source))]
-    return next(iter(by_id or by_name), None)
+    by_name.sort(key=lambda cell: cell.get("id") != own)
+    emptied = [cell for cell in code if cell.get("id") == own and not cell.source.strip()]
+    return next(iter(by_name or emptied), None)

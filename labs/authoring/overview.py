@@ -64,13 +64,7 @@ def course(content: Mapping, labs: Mapping[str, Lab]) -> str:
 
 def library(content: Mapping, labs: Mapping[str, Lab]) -> str:
     """The library: a row for each question, with the labs that answer it, and their minutes."""
-    groups = {question: list(numbers) for question, numbers in content["library"].items()}
-    named = {
-        content["begin"],
-        *content["course"],
-        *(number for row in groups.values() for number in row),
-    }
-    groups[FURTHER] = [number for number in labs if number not in named]
+    groups = {**content["library"], FURTHER: further(content, labs)}
     rows = ["**The library**, by question; [all labs in one table](docs/LABS.md).", ""]
     rows += ["| question | labs (minutes) |", "|---|---|"]
     for question, numbers in groups.items():
@@ -79,6 +73,13 @@ def library(content: Mapping, labs: Mapping[str, Lab]) -> str:
         if links:
             rows.append(f"| {question} | {links} |")
     return "\n".join(rows)
+
+
+def further(content: Mapping, numbers: Iterable[str]) -> list[str]:
+    """Those of these labs' numbers that course.yaml does not name."""
+    library = (number for row in content["library"].values() for number in row)
+    named = {content["begin"], *content["course"], *library}
+    return [number for number in numbers if number not in named]
 
 
 def table(labs: Iterable[Lab], folder: str) -> str:

@@ -34,10 +34,11 @@ def new(stem: str, root: Path | None = None) -> list[str]:
         f"labs/support/lab{stem[:2]}.py": "lab81.py",
         f"tests/labs/wrong_answers/{stem}.py": "wrong_answers.py",
     }
+    for name in targets:
+        if (root / name).exists():
+            raise LabError(f"{name} exists already; move it away first.")
     for name, template in targets.items():
         path = root / name
-        if path.exists():
-            raise LabError(f"{name} exists already; move it away first.")
         path.parent.mkdir(parents=True, exist_ok=True)
         text = (TEMPLATE / template).read_text(encoding="utf-8")
         path.write_text(_renamed(text, stem), encoding="utf-8")

@@ -20,7 +20,8 @@ STATES = STUCK, WORKING, FINISHED, AWAY_STATE = "stuck", "working", "finished", 
 
 @dataclass
 class Work:
-    """One learner at one exercise. said: sentence -> how often a check said it."""
+    """One learner at one exercise. failures: since it last passed. said: sentence -> how often a
+    check said it."""
 
     tries: int = 0
     hints: int = 0
@@ -106,6 +107,8 @@ def _count(work: Work, event: Event) -> None:
     work.tries = max(work.tries, event.tries)
     work.hints = max(work.hints, event.hints)
     work.passed = work.passed or event.passed
+    if event.passed:
+        work.failures = 0
     if event.kind == "failed":
         work.said[event.said] += 1
         work.failures += not is_unsolved(event.said)

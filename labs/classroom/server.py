@@ -17,10 +17,11 @@ LOOPBACK = "127.0.0.1"
 
 
 def in_hub() -> bool:
-    """Did a JupyterHub start this process as its service?"""
-    return bool(
-        os.environ.get("JUPYTERHUB_SERVICE_PREFIX") and os.environ.get("JUPYTERHUB_API_TOKEN")
-    )
+    """Did a JupyterHub start this process as its service?
+
+    Only a service has a name: a terminal in a notebook server has a prefix and a token, too.
+    """
+    return bool(os.environ.get("JUPYTERHUB_SERVICE_NAME"))
 
 
 def hub_service(page: Callable[[], str]) -> None:

@@ -22,9 +22,10 @@ PYTHON = os.path.join(VENV, "bin", "python")
 SET_UP = os.path.join(ROOT, "env", "setup.py")
 
 # Goal -> the module or shell script, and the words that it takes: NAME is `--name VALUE`, NAME? is
-# `--name` for any value, NAME* is `--name` with one argument for each word of the value, <NAME> is
-# the value alone,
-# <NAME!> too, and must be there. NAME:option spells the option otherwise.
+# `--name` for any value but those of OFF, NAME* is `--name` with one argument for each word of the
+# value, <NAME> is the value alone, <NAME!> too, and must be there. NAME:option spells the option
+# otherwise.
+OFF = ("0", "no", "false", "off")
 _JOB = "<LAB!> NODES RANKS SITE SOLVED? WAIT? SET* ENV* HOROVOD MPI"
 GOALS = {
     "labs": "authoring labs",
@@ -86,11 +87,7 @@ def typed(flags):
 def command(goal, values):
     """The program and its arguments for a goal. ValueError, a sentence, where what was typed will
     not do."""
-    for name in ("SITE", "DRY"):
-        wanted = name in values and f"{name}={values[name]}" != "DRY=0"
-        if wanted and f"{goal} {name}" in GOALS:
-            goal = f"{goal} {name}"
-    words = GOALS[goal].split()
+    words = GOALS[_variant(goal, values)].split()
     arguments = []
     for word in words:
         match = _WORD.fullmatch(word)
@@ -104,6 +101,14 @@ def command(goal, values):
     return [PYTHON, "-m", *arguments]
 
 
+def _variant(goal, values):
+    """The goal's entry in GOALS: with SITE and DRY, the doctor and submit run other programs."""
+    for name in ("SITE", "DRY"):
+        if values.get(name, "no").lower() not in OFF and f"{goal} {name}" in GOALS:
+            goal = f"{goal} {name}"
+    return goal
+
+
 def _arguments(goal, word, values):
     name = word["name"]
     value = values.get(name)
@@ -115,7 +120,7 @@ def _arguments(goal, word, values):
         return [value]
     option = "--" + (word["option"] or name.lower().replace("_", "-"))
     if word["kind"] == "?":
-        return [option]
+        return [] if value.lower() in OFF else [option]
     if word["kind"] == "*":
         try:
             return [option, *shlex.split(value)]
@@ -189,10 +194,9 @@ def check(goals, values):
     known = set()
     for goal in set(goals).intersection(GOALS):
         command(goal, values)
-        for variant in GOALS:
-            if variant.split()[0] == goal:
-                words = variant.split()[1:] + GOALS[variant].split()
-                known |= {match["name"] for match in map(_WORD.fullmatch, words) if match}
+        words = GOALS[_variant(goal, values)].split()
+        known |= {match["name"] for match in map(_WORD.fullmatch, words) if match}
+        known |= {variant.split()[1] for variant in GOALS if variant.startswith(f"{goal} ")}
     unknown = set(values).difference(known, settings(), ["SHELL"])
     if unknown and set(goals) <= {*GOALS, "setup"}:
         takes = ", ".join(sorted(known or settings()))

@@ -37,6 +37,26 @@ def home() -> Path:
     return folder
 
 
+def services() -> Path:
+    """Where a hub and a tabletop cluster keep their files (created on first use): in `home()`.
+
+    As root in another user's checkout they do in `.labkit/root/` there, because their users have
+    no way into root's home. It is a folder of its own because the checkout's owner may have a
+    cluster and a hub, too. Raises NoFolder, or another OSError.
+    """
+    top = root()
+    owner = top.stat()
+    in_anothers = os.geteuid() == 0 and owner.st_uid != 0 and os.access(top, os.W_OK)
+    if os.environ.get("LABKIT_HOME") or not in_anothers:
+        return home()
+    folder = top / ".labkit" / "root"
+    if not folder.parent.exists():
+        folder.parent.mkdir()
+        os.chown(folder.parent, owner.st_uid, owner.st_gid)
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 def shown(path: Path | str) -> str:
     """A path as one types it: relative to the checkout if it lies there."""
     path = Path(path)

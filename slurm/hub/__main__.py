@@ -51,6 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
         "forget", help="as root: remove the users that the hub has made, with their homes"
     )
     options = top.parse_args(arguments)
+    if settings.is_root():
+        os.umask(0o022)  # learners read the course and the hub's packages; private/ has mode 700
     return exit_status(lambda: _VERBS[options.verb](options))
 
 
@@ -120,6 +122,8 @@ def _check(state: Path, known: dict) -> list[str]:
             " board, with a password of the hub's own, and nobody else: rename that user, or take"
             " another machine."
         )
+    if not settings.is_root():
+        people.check_own()
     warnings = people.check_at_site(known["people"])
     bundle = course.publish(state)
     if settings.is_root():

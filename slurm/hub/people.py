@@ -19,7 +19,7 @@ from pathlib import Path
 from labkit import files, paths
 from labkit.errors import LabError
 
-from slurm.hub import settings
+from slurm.hub import session, settings
 from slurm.hub.names import INSTRUCTOR
 
 MARK = "learner of the labs' hub"  # the comment of each user that the hub has made
@@ -33,10 +33,10 @@ _NAME_AT_SITE = re.compile(r"[a-z_][a-z0-9_.@-]{0,63}")
 # Where users leave files besides their homes; the last two hold what cron and at are to start.
 _PLACES = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/var/spool/cron", "/var/spool/at")
 # Run as the user: as root, a home on NFS can be closed.
-_LOOK = """
+LOOK = """
 test -d "$1" || exit 10
 test -w "$1" || exit 11
-test ! -e "$1/$2" -o -d "$1/$2/.git" || exit 12
+test ! -e "$1/$2" || test -d "$1/$2/.git" -a -f "$1/$2/EDITION.json" || exit 12
 stat --dereference --format=%a "$1"
 """
 _REASONS = {
@@ -89,6 +89,14 @@ def is_known(name: str, look_up: Callable[[str], object] = pwd.getpwnam) -> bool
 # -- a site's users
 
 
+def check_own() -> None:
+    """LabError where this user, for whom alone the hub is, has something else in place of the
+    course."""
+    home = Path.home()
+    if session.in_the_way(home / COPY):
+        raise LabError(f"{_REASONS[12].format(home=home, copy=COPY)}.")
+
+
 def check_at_site(names: list[str]) -> list[str]:
     """See that each can work here; what the admin should hear. LabError that says of each who
     cannot, why."""
@@ -123,7 +131,7 @@ def _mode_of_home(name: str) -> int:
         raise LabError(
             f"the home {home!r} has a blank in its name, which Slurm's #SBATCH lines do not take"
         )
-    done = run_as(name, "sh", "-c", _LOOK, "sh", home, COPY)
+    done = run_as(name, "sh", "-c", LOOK, "sh", home, COPY)
     if done.returncode:
         reason = _REASONS.get(done.returncode, "no process can be run as this user: {error}")
         error = done.stderr.strip() or "no message"
@@ -323,9 +331,11 @@ def check_reach(bundle: Path, name: str = "nobody") -> None:
 
 
 def open_answers(name: str = "nobody") -> list[str]:
-    """A warning where learners can read solutions or tests of this checkout: `name` tries."""
+    """A warning where learners can read solutions, solved labs or tests of this checkout: `name`
+    tries."""
     root = paths.root()
-    folders = [root / folder for folder in ("tests", ".git", "guide", "release")]
+    closed_ones = ("tests", ".git", "guide", "release", "report", "book")
+    folders = [root / folder for folder in closed_ones]
     closed = [*filter(Path.is_dir, folders), *(root / "solutions").glob("[0-9]*.*")]
     if not closed:
         return []

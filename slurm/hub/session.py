@@ -34,8 +34,23 @@ def keep_token() -> None:
     HubAuth.__init__ = functools.partialmethod(HubAuth.__init__, api_token=token)
 
 
+def in_the_way(copy: Path) -> bool:
+    """Is there something that is no copy of the course, such as a checkout, which has no
+    EDITION.json?"""
+    is_copy = (copy / ".git").is_dir() and (copy / "EDITION.json").is_file()
+    return copy.exists() and not is_copy
+
+
 def bring_course(course: str, copy: Path) -> None:
-    """Clone the course, or merge what is new into the learner's copy; their own lines stay."""
+    """Clone the course, or merge what is new into the learner's copy; their own lines stay.
+
+    SystemExit, a sentence, where something else is there: a pull would commit what is in it.
+    """
+    if in_the_way(copy):
+        sys.exit(
+            f"{copy} is there already and no copy of the course. It was left as it is. Rename it, "
+            "then start the server again."
+        )
     from nbgitpuller.pull import GitPuller
 
     try:

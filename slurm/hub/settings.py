@@ -131,7 +131,7 @@ def read(state: Path) -> dict:
 def folder() -> Path:
     """Where the hub keeps its files (made on first use): `private/` for the hub alone, the course
     for all."""
-    state = paths.home().resolve() / "hub"
+    state = paths.services().resolve() / "hub"
     private = state / "private"
     private.mkdir(parents=True, exist_ok=True)
     private.chmod(0o700)

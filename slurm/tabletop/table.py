@@ -119,7 +119,7 @@ class Tabletop:
 
 def folder(name: str, home: Path | str | None = None) -> Path:
     """Where a cluster of this name keeps its files."""
-    return Path(home or paths.home()).resolve() / "tabletop" / asked.read_name(name)
+    return Path(home or paths.services()).resolve() / "tabletop" / asked.read_name(name)
 
 
 def find(name: str = "table", home: Path | str | None = None) -> Tabletop | None:
@@ -130,7 +130,7 @@ def find(name: str = "table", home: Path | str | None = None) -> Tabletop | None
 
 def running(home: Path | str | None = None) -> list[str]:
     """The names of all running clusters."""
-    states = sorted(Path(home or paths.home()).glob("tabletop/*/holder"))
+    states = sorted(Path(home or paths.services()).glob("tabletop/*/holder"))
     return [file.parent.name for file in states if holder.alive(file.parent)]
 
 

@@ -6,7 +6,7 @@ import sys
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from authoring import book, generate
+from authoring import book, generate, links, skeleton
 from labkit import labfile, paths
 
 from tests import browser
@@ -19,12 +19,12 @@ OUTPUTS = [
 ]
 
 
-def _report(folder, stems, outputs=()):
+def _report(folder, stems, outputs=(), root=ROOT):
     """What a tour leaves of these labs: solved notebooks; the outputs stand below an answer."""
     notebooks = folder / "notebooks"
     notebooks.mkdir(parents=True)
     for stem in stems:
-        notebook = json.loads(generate.solved_notebook(generate.load(stem, ROOT)))
+        notebook = json.loads(generate.solved_notebook(generate.load(stem, root)))
         cells = [(cell, cell["metadata"].get("tags", ())) for cell in notebook["cells"]]
         answer = next(cell for cell, tags in cells if "hide-input" in tags)
         answer["outputs"] = list(outputs)
@@ -101,6 +101,25 @@ def test_a_book_of_one_lab_has_no_link_to_the_others(tmp_path):
     said = _make(report, tmp_path / "book")
     assert "Not in this tour, so not in the book: 00_check" in said
     assert "21_collectives" not in (tmp_path / "book/23_ring_allreduce.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_new_lab_is_in_the_book_and_a_broken_notebook_leaves_the_book_as_it_was(built, capsys):
+    root = built.root
+    (root / links.FIGURES).mkdir(parents=True)
+    for page in book.PAGES.values():
+        (root / page).parent.mkdir(exist_ok=True)
+        (root / page).write_text("# A page\n", encoding="utf-8")
+    skeleton.new("82_other")
+    report = _report(root / "report", ["82_other"], root=root)
+    assert book.main([]) == 0, capsys.readouterr().err
+    assert "Further labs" in (root / "book/index.html").read_text(encoding="utf-8")
+    before = sorted((root / "book").rglob("*"))
+    notebook = report / "notebooks/82_other.ipynb"
+    notebook.write_text(notebook.read_text(encoding="utf-8")[:500], encoding="utf-8")
+    assert book.main([]) == 1
+    assert "report/notebooks/82_other.ipynb is no whole notebook" in capsys.readouterr().err
+    assert sorted((root / "book").rglob("*")) == before
 
 
 def test_without_a_tour_it_says_what_to_do(tmp_path, capsys):

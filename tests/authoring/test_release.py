@@ -155,6 +155,12 @@ def test_what_stands_in_the_way_is_a_sentence(committed, capsys, monkeypatch):
     (root / "README.md").write_text("changed")
     assert release.main([]) == 1
     assert "commit, which lacks your changes: README.md. Commit first." in capsys.readouterr().err
+    tiny_lab.commit(root)
+    (root / "notes.txt").touch()
+    (root / "solutions/92_new.py").touch()
+    assert release.main([]) == 1
+    assert "which lacks your changes: solutions/92_new.py. Commit" in capsys.readouterr().err
+    (root / "solutions/92_new.py").unlink()
     (root / "env").mkdir()
     (root / "env/x.py").write_text(ANSWER)
     tiny_lab.commit(root)

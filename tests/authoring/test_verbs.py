@@ -38,6 +38,13 @@ def test_reset_and_progress(built):
     assert "·90.1" in ended.stdout
 
 
+def test_a_new_lab_is_written_whole_or_not_at_all(built):
+    (built.root / "labs/support/lab82.py").touch()
+    with pytest.raises(LabError, match=r"labs/support/lab82\.py exists already"):
+        skeleton.new("82_other")
+    assert not (built.root / "solutions/82_other.py").exists()
+
+
 @pytest.mark.slow
 def test_new_lab_is_complete(built):
     ended = built.python("-m", "authoring", "new", "66_my_topic")

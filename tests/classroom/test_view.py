@@ -81,6 +81,7 @@ SIGNS = [at(minutes, "hint", "23.1") for minutes in (45, 30, 15, 2)]
         (THREE[:2], learner.WORKING),
         (THREE, learner.STUCK),
         ([*THREE, *passed(1, "23.1")], learner.WORKING),
+        ([*THREE, *passed(1, "23.1"), at(0.5, "hint", "23.1")], learner.WORKING),
         ([failed(5 - count, "23.1", UNSOLVED) for count in range(4)], learner.WORKING),
         # Twice the stated minutes: 20 are an exercise's share of the lab.
         (SIGNS, learner.STUCK),
@@ -236,8 +237,12 @@ def test_a_class_folder_takes_files_and_shows_none(tmp_path, capsys):
 
 
 def test_as_a_hubs_service_only_on_the_loopback_address(monkeypatch):
+    # A notebook server's terminal has these two as well.
     monkeypatch.setenv("JUPYTERHUB_SERVICE_PREFIX", "/services/board/")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret")
+    assert not server.in_hub()
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_NAME", "board")
+    assert server.in_hub()
     for address in ("http://0.0.0.0:8899", "http://example.org:8899", "http://127.0.0.1", ""):
         monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", address)
         with pytest.raises(LabError, match=f"{address or 'none'}. It is to be on the loopback"):

@@ -95,6 +95,9 @@ TWO_WORDS = """submit LAB=40 "SET=epochs=1 batch=2" "ENV=A=1 B='x y'\""""
         ("solve LAB=40 EX=40.1", "authoring solve 40 40.1"),
         ("tabletop-fail NODE=2 NAME=x", "slurm.tabletop fail --node=2 --name=x"),
         ("release KEEP_ANSWERS=1", "authoring release --keep-answers"),
+        ("release KEEP_ANSWERS=0", "authoring release"),
+        ("share NAMED=No HIDDEN=yes", "labkit share --hidden"),
+        ("submit LAB=40 DRY=off WAIT=false", "labkit submit 40"),
         ("results LAB=", "labkit results"),
         ("submit LAB=40 DRY=1 SOLVED=1 SET=a=1", "slurm.job.dry 40 --solved --set a=1"),
         ("submit LAB=40 DRY=0 NODES=2", "labkit submit 40 --nodes=2"),
@@ -117,6 +120,7 @@ MISTAKES = {  # tests.test_bad_inputs has most words that are missing, and value
     "solve LAB=21": "Say which exercise: make solve LAB=21 EX=21.1",
     "run LAB=40 PN=4": "make run does not know PN; it takes HOROVOD, LAB, MPI, NP, SET, SOLVED.",
     "setup PN=4": "make setup does not know PN; it takes MPI_HOME, PYTHON.",
+    "doctor NODES=2": "make doctor does not know NODES; it takes SITE.",
     "run LAB=40 SET='epochs": "SET='epochs: no closing quotation.",
     "sing": "There is no goal 'sing'. make help lists those that there are.",
 }

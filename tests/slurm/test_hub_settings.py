@@ -20,8 +20,9 @@ from labkit.errors import LabError
 
 from slurm import tabletop
 from slurm.hub import __main__ as command
-from slurm.hub import course, install, passwords, people, process, settings
+from slurm.hub import course, install, passwords, people, process, session, settings
 from slurm.tabletop import settings as tabletop_settings
+from slurm.tabletop.table import folder as cluster_folder
 from tests.helpers import ran
 from tests.slurm.own_machine import command_line, free_port, needs_root
 
@@ -181,6 +182,7 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     assert (copy / "notebooks" / "40_x.ipynb").exists()
     assert not (copy / "solutions" / "40_x.py").exists()
     assert json.loads((copy / "EDITION.json").read_text(encoding="utf-8"))["kind"] == "learners"
+    assert not session.in_the_way(copy)
     (root / "notebooks" / "41_y.ipynb").write_text("{}\n", encoding="utf-8")
     course.publish(tmp_path)
     course.publish(tmp_path)
@@ -188,6 +190,49 @@ def test_the_course_has_no_solutions_and_grows_by_commits(checkout, tmp_path):
     assert (copy / "notebooks" / "41_y.ipynb").exists()
     log = ran("git", "-C", copy, "log", "--format=%h").stdout
     assert len(log.split()) == 2, "the third call had nothing new"
+
+
+@pytest.mark.parametrize("made", ["plain folder", "checkout"])
+def test_what_is_no_copy_of_the_course_is_left_alone(tmp_path, monkeypatch, made):
+    """A pull would commit what is in it. A session says so, and so do a normal user's hub and a
+    site's before they start."""
+    labs = tmp_path / "labs"
+    labs.mkdir()
+    (labs / "own.txt").write_text("not committed\n", encoding="utf-8")
+    if made == "checkout":
+        ran("git", "init", "--quiet", labs)
+    before = sorted(labs.rglob("*"))
+    with pytest.raises(SystemExit, match="no copy of the course"):
+        session.bring_course(str(tmp_path / "course.bundle"), labs)
+    assert sorted(labs.rglob("*")) == before
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(LabError, match="labs is there already and no copy of the course"):
+        people.check_own()
+    look = ["sh", "-c", people.LOOK, "sh", tmp_path, people.COPY]
+    assert ran(*look).returncode == 12
+    labs.rename(tmp_path / "mine")
+    people.check_own()
+    assert ran(*look).returncode == 0
+
+
+@needs_root
+def test_learners_reach_what_root_makes_in_another_users_checkout(checkout, monkeypatch, capsys):
+    """Also where root's own umask closes all files. The checkout's owner keeps .labkit/."""
+    os.chown(checkout.root, 1234, 1234)
+    monkeypatch.delenv("LABKIT_HOME")
+    monkeypatch.setenv("HOME", str(checkout.root / "closed"))
+    before = os.umask(0o077)
+    try:
+        assert command.main(["status"]) == 0
+    finally:
+        os.umask(before)
+    assert "No hub runs here" in capsys.readouterr().out
+    own = checkout.root / ".labkit"
+    assert own.stat().st_uid == 1234
+    assert settings.folder() == own / "root" / "hub"
+    assert cluster_folder("table") == own / "root" / "tabletop" / "table"
+    modes = [path.stat().st_mode & 0o777 for path in (own, *sorted(own.rglob("*")))]
+    assert modes == [0o755, 0o755, 0o755, 0o700]
 
 
 @needs_root

@@ -260,11 +260,17 @@ def test_answers_that_learners_can_read_are_named_with_the_cure(monkeypatch):
         root.chmod(0o755)
         monkeypatch.setattr(paths, "root", lambda: root)
         assert people.open_answers() == []  # a learners' archive has none
-        for name in ("solutions/40_lab.py", "solutions/results/40_lab.json", "tests/test_labs.py"):
+        for name in (
+            "book/index.html",
+            "report/40_lab.html",
+            "solutions/40_lab.py",
+            "solutions/results/40_lab.json",
+            "tests/test_labs.py",
+        ):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).touch()
         [said] = people.open_answers()
-        assert said.startswith(f"Learners can read solutions, tests in {root}.")
+        assert said.startswith(f"Learners can read book, report, solutions, tests in {root}.")
         subprocess.run(["bash", "-ec", said.partition("There, type: ")[2]], cwd=root, check=True)
         assert people.open_answers() == []
         results = str(root / "solutions/results/40_lab.json")

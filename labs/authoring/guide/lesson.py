@@ -111,7 +111,7 @@ def read(lab: Lab, content: Mapping, report: Path) -> Lesson:
     """
     root = lab.path.parents[1]
     number = lab.header.number
-    must_do = content["must_do"].get(number, [each.number for each in lab.exercises[:1]])
+    must_do = exercises(content["must_do"].get(number, [each.number for each in lab.exercises[:1]]))
     missing = set(must_do) - {exercise.number for exercise in lab.exercises}
     if missing:
         raise LabError(f"Lab {lab.stem} has no exercise {min(missing)!r} to be the one to do.")
@@ -137,6 +137,16 @@ def read(lab: Lab, content: Mapping, report: Path) -> Lesson:
         expected=expected.read(root, lab.stem),
         job=batch.job(lab.header),
     )
+
+
+def exercises(numbers: object) -> list[str]:
+    """What timetables.yaml names as exercises. LabError unless it is a list of texts: YAML reads
+    40.1 without quotes as a number."""
+    if not isinstance(numbers, list) or not all(isinstance(number, str) for number in numbers):
+        raise LabError(
+            f'exercises are a list, each in quotes, such as ["40.1", "40.2"]; this is {numbers}.'
+        )
+    return numbers
 
 
 def first_sentences(text: str, count: int = 3) -> str:

@@ -6,6 +6,7 @@ labs of its `Before:` line earlier in it, worked on, told or named beforehand.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 from labkit.errors import LabError
 
-from authoring.guide.lesson import Lesson, Task
+from authoring.guide.lesson import Lesson, Task, exercises
 
 FILE = Path(__file__).with_name("timetables.yaml")
 _ROUND = 5  # minutes: a slot's length is a multiple of it
@@ -120,15 +121,26 @@ def _gaps(table: Timetable) -> Iterator[str]:
 
 
 def _day(day: Mapping, lessons: Mapping[str, Lesson]) -> list[Slot]:
-    hours, minutes = map(int, day["begins"].split(":"))
-    minute = 60 * hours + minutes
+    minute, ends = _minute(day, "begins"), _minute(day, "ends")
     slots = []
     for line in day["slots"]:
         slots.append(_slot(line, _clock(minute), lessons))
         minute += slots[-1].minutes
-    if _clock(minute) != day["ends"]:
+    if minute != ends:
         raise LabError(f"the day of {day['begins']} ends at {_clock(minute)}, not {day['ends']}.")
     return slots
+
+
+def _minute(day: Mapping, word: str) -> int:
+    """The time at which a day begins or ends, in minutes since midnight."""
+    said = day.get(word)
+    found = re.fullmatch(r"(\d{1,2}):([0-5]\d)", said) if isinstance(said, str) else None
+    if not found:
+        raise LabError(
+            f'a day {word} at a time in quotes, such as "10:30", which YAML reads as the number 630'
+            f" without them; this is {said!r}."
+        )
+    return 60 * int(found[1]) + int(found[2])
 
 
 def _slot(line: Mapping, begins: str, lessons: Mapping[str, Lesson]) -> Slot:
@@ -137,17 +149,22 @@ def _slot(line: Mapping, begins: str, lessons: Mapping[str, Lesson]) -> Slot:
         raise LabError(
             f"a slot is a lecture, a lab or a pause, each with its words; this is {dict(line)}."
         )
+    if not isinstance(line.get("minutes", 0 if kind == "lab" else None), int):
+        raise LabError(
+            f"a {kind} says its minutes, a whole number, such as minutes: 15; this is {dict(line)}."
+        )
     if kind != "lab":
         told = _found(line.get("tells", ()), lessons)
         return Slot(begins, line["minutes"], kind, line[kind], told, [])
     (lesson,) = _found([line["lab"]], lessons)
     tasks = {task.number: task for task in lesson.tasks}
-    unknown = [number for number in line.get("exercises", ()) if number not in tasks]
+    named = exercises(line.get("exercises", []))
+    unknown = [number for number in named if number not in tasks]
     if unknown:
         raise LabError(
             f"lab {line['lab']} has no exercise {unknown[0]}; it has {', '.join(tasks)}."
         )
-    chosen = [tasks[number] for number in line.get("exercises", ())]
+    chosen = [tasks[number] for number in named]
     minutes = line.get("minutes") or _share(lesson, len(chosen))
     return Slot(begins, minutes, kind, lesson.name, [lesson], chosen)
 

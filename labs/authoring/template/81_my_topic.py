@@ -17,6 +17,7 @@ lab.start("81_my_topic")
 length = 100_000  # numbers in the list
 
 # %% [markdown]
+# ## The problem
 # Say what the problem is before what the tool is. Two or three sentences.
 #
 # ### Predict

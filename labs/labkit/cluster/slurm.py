@@ -194,9 +194,9 @@ def learners_home() -> Path:
 def tabletop() -> Path | None:
     """The commands of a tabletop cluster that runs: the one sourced in this shell, else "table",
     else any."""
-    holders = sorted(
-        learners_home().glob("tabletop/*/holder"), key=lambda file: file.parent.name != "table"
-    )
+    homes = dict.fromkeys([learners_home(), paths.services().resolve()])
+    found = (file for home in homes for file in home.glob("tabletop/*/holder"))
+    holders = sorted(found, key=lambda file: file.parent.name != "table")
     folders = [holder.parent / "bin" for holder in holders]
     sourced = shutil.which("sbatch")
     if sourced:

@@ -121,7 +121,7 @@ def forward(line: dict) -> None:
     try:
         grown = os.fstat(handle).st_size > LIMIT
         if not grown:
-            jsonl.write(handle, _line(line))
+            jsonl.write(handle, _line(_from_then(line, _before(kept))))
     finally:
         os.close(handle)
     if grown:
@@ -285,15 +285,43 @@ def _lines(kept: dict) -> list[bytes]:
     """Who this is, and what the journal holds since the day of the agreement: the newest of it."""
     head = {"labkit": "shared", "version": VERSION}
     head |= {name: kept[name] for name in ("named", "pseudonym", "until")}
-    begin = datetime.fromisoformat(kept["since"]).timestamp()
+    begin, before = _begin(kept), _before(kept)
     lines, size = [], 0
     for event in reversed([event for event in log.read() if event["event"] in EVENTS]):
-        line = _line(event)
+        line = _line(_from_then(event, before))
         size += len(line)
         if event["at"] < begin or size > LIMIT / 2:
             break
         lines.append(line)
     return [_line(head), *reversed(lines)]
+
+
+def _begin(kept: dict) -> float:
+    """When the day of the agreement began, in seconds since 1970."""
+    return datetime.fromisoformat(kept["since"]).timestamp()
+
+
+def _before(kept: dict) -> dict[str, dict]:
+    """Exercise -> "tries" and "hints" of before the day of the agreement."""
+    known: dict[str, dict] = {}
+    for event in log.read():
+        if event["event"] == "progress":  # what an earlier version had stored
+            earlier = event["exercises"]
+        elif "exercise" in event and event["at"] < _begin(kept):
+            earlier = {event["exercise"]: event}
+        else:
+            continue
+        for number, counts in earlier.items():
+            most = known.setdefault(number, {"tries": 0, "hints": 0})
+            known[number] = {name: max(most[name], counts.get(name, 0)) for name in most}
+    return known
+
+
+def _from_then(event: dict, before: dict[str, dict]) -> dict:
+    """An event whose tries and hints are counted from the day of the agreement on."""
+    earlier = before.get(event.get("exercise", ""), {})
+    own = {name: max(event[name] - earlier[name], 0) for name in earlier if name in event}
+    return event | own
 
 
 def _let_the_board_read(handle: int) -> None:

@@ -113,6 +113,8 @@ def test_what_timetables_yaml_names_is_in_the_lab(guided):
     assert read().must_do == ["91.1"]
     with pytest.raises(LabError, match="Lab 91_guided has no exercise '91.9'"):
         read({"figures": {}, "must_do": {"91": ["91.9"]}})
+    with pytest.raises(LabError, match=r'such as \["40.1", "40.2"\]; this is \[91.1\]'):
+        read({"figures": {}, "must_do": {"91": [91.1]}})
     with pytest.raises(LabError, match="no figure 'None of them'"):
         read({"figures": {"91": "None of them"}, "must_do": {}})
 

@@ -86,6 +86,15 @@ KINDS = "one_day: a slot is a lecture, a lab or a pause"
         (added(lab="20", exercise="20.1"), KINDS),
         (added(talk="x", minutes=5), KINDS),
         (added(lecture="x", minutes=5, tells=[2]), "one_day: there is no lab 2"),
+        (added(lab="20", exercises=[20.1]), "exercises are a list, each in quotes"),
+        (added(lab="20", exercises="20.1"), "exercises are a list, each in quotes"),
+        (added(lecture="x"), "one_day: a lecture says its minutes, a whole number"),
+        (added(lab="20", minutes="40"), "one_day: a lab says its minutes, a whole number"),
+        (
+            lambda day: day["days"][0].update(begins=630),
+            'a day begins at a time in quotes, such as "10',
+        ),
+        (lambda day: day["days"][0].pop("ends"), "a day ends at a time in quotes"),
         (added(pause="x", minutes=5), "ends at 17:05, not 17:00"),
     ],
 )

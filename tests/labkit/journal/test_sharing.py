@@ -103,6 +103,21 @@ def test_what_happened_before_the_day_of_the_agreement_is_never_sent():
         assert len(shared()) == 1
 
 
+def test_tries_and_hints_are_counted_from_the_day_of_the_agreement():
+    journal.note("progress", exercises={"23.1": {"tries": 9}})
+    with days_later(-1):
+        fail("Yesterday.", "23.1")
+        journal.note("hint", exercise="23.1", hints=2)
+    fail("Today.", "23.1")
+    journal.share(named=True)
+    fail("Again.", "23.1")
+    journal.note("hint", exercise="23.1", hints=3)
+    _, *events = shared()
+    assert [event.get("tries") for event in events] == [1, 2, None]
+    assert events[-1]["hints"] == 1
+    assert own()[-2]["tries"] == 12, "their own journal counts all"
+
+
 ANSWERS = [("n\n", True), ("P\n", False), ("\n", None), ("yes\n", None), ("", None)]
 
 

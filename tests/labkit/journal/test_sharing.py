@@ -224,6 +224,22 @@ def test_a_class_folder_that_refuses_leaves_nothing_agreed(class_folder, monkeyp
     assert "You share nothing" in journal.status()
 
 
+def test_nothing_more_is_written_to_a_file_that_cannot_be_deleted(monkeypatch):
+    journal.share(named=True)
+    before = shared_file().read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "unlink", mock.Mock(side_effect=PermissionError(13, "Permission denied"))
+        )
+        with pytest.raises(LabError, match=r"cannot be deleted \(Permission denied\)"):
+            journal.unshare()
+        fail("After.")
+        assert shared_file().read_text() == before
+    assert "You share nothing any more" in journal.status()
+    journal.unshare()
+    assert not shared_file().exists()
+
+
 def test_a_shared_file_that_became_a_link_or_was_removed_is_not_written(class_folder, tmp_path):
     journal.share(named=True)
     file = class_folder / "ada.jsonl"

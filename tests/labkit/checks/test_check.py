@@ -159,6 +159,10 @@ def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
     assert fresh.recall("90.1") == {"total": 3.5, "word": "é", "sizes": [1, 2]}
     with pytest.raises(LabError, match="a number, a word or a tuple"):
         predict("90.1", total=object())
+    with pytest.raises(LabError, match="times must be a finite number or a word; this is .*inf"):
+        predict("90.1", times=(2.0, float("inf")))
+    predict.compare("90.1", total=float("inf"))
+    assert capsys.readouterr().out.splitlines()[1].split() == ["total", "3.5", "inf", "0"]
     with pytest.raises(LabError, match="at least one"):
         predict("90.1")
 

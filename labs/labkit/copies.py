@@ -46,7 +46,7 @@ WORK = "work"
 
 def bring(root: Path, stems: Iterable[str] | None = None) -> None:
     """Bring labs (all of them, without `stems`) into work/: what is missing, and what nobody has
-    edited.
+    edited. A missing notebook gets the cells of a script that somebody has edited.
 
     With all of them, copies that nobody has edited of labs that are gone go, too. Raises LabError.
     """
@@ -55,8 +55,11 @@ def bring(root: Path, stems: Iterable[str] | None = None) -> None:
         folder.mkdir(exist_ok=True)
         for stem in stems or labfile.stems(root):
             pairs = _pairs(stem)
+            book, _ = pairs.values()
             if not _edited(root, *pairs.values()):
                 _follow(root, pairs)
+            elif not (root / book).exists():
+                sync(stem, root)
         if stems is None:
             _remove_gone(root)
     except OSError as error:
@@ -153,7 +156,7 @@ def _as_generated(root: Path, name: str) -> bool:
     if path.suffix not in (".py", ".ipynb"):
         return False
     keeper = path.with_suffix(".ipynb")
-    if path.parent.name == "labs":
+    if path.parent.name == "labs" or not keeper.exists():
         keeper = root / "notebooks" / keeper.name
     try:
         book = json.loads(keeper.read_text(encoding="utf-8"))

@@ -63,7 +63,7 @@ def numbered(
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise LabError(f"Cannot read the {what}s in {file} ({error.strerror}).") from error
+        raise LabError(f"Cannot read {file} ({error.strerror}).") from error
     entries = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

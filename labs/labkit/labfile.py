@@ -109,27 +109,48 @@ def headers(root: Path) -> dict[str, Header]:
 
 
 def read_setting(text: str) -> tuple[str, object]:
+    """The name and the value of NAME=VALUE. A word needs no quotes; true and false may be written
+    in capitals or not. Raises LabError."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise LabError(f"A parameter is set as NAME=VALUE, such as epochs=1; {text!r} is not.")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError):
-        return name, value  # a word needs no quotes
+        return name, {"true": True, "false": False}.get(value.lower(), value)
 
 
 def override(cell: str, values: dict[str, object]) -> str:
     """The text of a parameters cell with other values. Comments and all other lines stay.
 
-    Raises LabError for a name that the cell does not have.
+    Raises LabError for a name that the cell does not have, and for a cell that is not Python.
     """
-    nodes = {node.targets[0].id: node.value for node in ast.parse(cell).body}
+    nodes = _assigned(cell)
     for name in values:
         if name not in nodes:
             raise LabError(
                 f"There is no parameter {name!r}. The parameters are {', '.join(nodes) or 'none'}."
             )
     return replaced(cell, [(nodes[name], repr(value)) for name, value in values.items()])
+
+
+def _assigned(cell: str) -> dict[str, ast.expr]:
+    """Name -> value of each plain assignment; a learner's cell may hold other lines, too."""
+    try:
+        body = ast.parse(cell).body
+    except SyntaxError as error:
+        raise LabError(
+            f"The cell of the parameters is not Python ({error.msg}): {(error.text or '').strip()}"
+        ) from None
+    values = {}
+    for statement in body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                values[name] = value
+    return values
 
 
 def with_parameters(text: str, values: dict[str, object]) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import io
 import itertools
 import json
-import linecache
 import os
 import pathlib
 import random
@@ -62,11 +61,11 @@ def old_or_new(write):
     """
     seen = watch_saves(write)
     for number, state in seen.moments:
-        line = linecache.getline(write.__code__.co_filename, number).strip()
+        line = launch.Frame(write.__code__.co_filename, number, write.__name__).place()
         expect(
             state in ("old", "new"),
-            f"Killed before line {number}, `{line}`, the file is {state}. It must be the old one or"
-            " the new one, whole.",
+            f"Killed before the line in brackets, the file is {state}. It must be the old one or"
+            f" the new one, whole.  ({line})",
         )
     expect.equal(seen.end, "new", "The file after a save that nobody killed")
     renames = [

@@ -7,7 +7,6 @@ import fcntl
 import getpass
 import inspect
 import json
-import linecache
 import math
 import os
 import pickle
@@ -340,7 +339,7 @@ ALONE = (
 def through(ranks, what, why=ALONE):
     """All ranks have finished; else say who raised what, took too long, or waits where, and why."""
     for rank in ranks:
-        place = _own_line(rank, " in line {line}: {text}")
+        place = _own_line(rank, " in {place}")
         expect(rank.state != "raised", f"{what}: rank {rank.rank} raised {rank.error}{place}")
     undecided = [str(rank.rank) for rank in ranks if rank.state == UNDECIDED]
     expect(
@@ -352,7 +351,7 @@ def through(ranks, what, why=ALONE):
     places = []
     for rank in ranks:
         if rank.state != "finished":
-            where = _own_line(rank, "is in line {line} of {function}, {text}") or rank.state
+            where = _own_line(rank, "is in {place}") or rank.state
             places.append(f"rank {rank.rank} {where}")
     expect(not places, f"{what}: nothing moves any more: {'; '.join(places)}. {why}")
 
@@ -362,8 +361,8 @@ def _own_line(rank: Rank, words: str) -> str:
     own = [frame for frame in rank.stack if launch.is_learners(frame.file)]
     if not own:
         return ""
-    text = linecache.getline(own[-1].file, own[-1].line).strip()  # it knows a notebook's cells
-    return words.format(**own[-1]._asdict(), text=text)
+    function, file, line = own[-1]
+    return words.format(place=launch.Frame(file, line, function).stuck_place())
 
 
 # -- faults: deal(rank, folder) is called on each rank, and returns what its program gets

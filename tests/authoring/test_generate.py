@@ -128,3 +128,7 @@ def test_other_parameters(built):
     assert labfile.with_parameters(text, {}) == text
     with pytest.raises(LabError, match="no parameter 'lenght'. The parameters are length, name"):
         labfile.with_parameters(text, {"lenght": 1})
+    own = text.replace("length = 10", 'print("mine")\nsteps: int = 2\nlength = 10')
+    assert "\nsteps: int = 4\nlength = 7" in labfile.with_parameters(own, {"steps": 4, "length": 7})
+    with pytest.raises(LabError, match=r"parameters is not Python \(.*\): length = = 10"):
+        labfile.with_parameters(text.replace("length = 10", "length = = 10"), {"length": 1})

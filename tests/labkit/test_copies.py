@@ -93,6 +93,19 @@ def test_a_file_that_is_missing_or_broken(pair):
         copies.bring(pair.root)
 
 
+def test_a_notebook_that_was_deleted_is_brought_again(pair):
+    (pair.root / NOTEBOOK).unlink()
+    copies.bring(pair.root)
+    assert texts(pair.root) == generated(pair.root)
+    pair.edit(SCRIPT, "# Write the sum.", "# Mine.")
+    (pair.root / NOTEBOOK).unlink()
+    edited = (pair.root / SCRIPT).read_text(encoding="utf-8")
+    for _ in range(2):
+        copies.bring(pair.root)
+        assert "Mine." in texts(pair.root)[0]
+        assert texts(pair.root)[1] == edited
+
+
 def test_a_copy_follows_the_lab_until_somebody_edits_it(pair, capsys):
     assert texts(pair.root) == generated(pair.root)
     tiny_lab.put(pair, tiny_lab.LAB.replace("Write the sum.", "Write their sum."))

@@ -45,5 +45,6 @@ def test_hints_are_there_and_the_way_out_is_a_person(built, capsys):
 
 def test_settings_of_a_lab_are_literals_or_words():
     rows = {"a=1e-3": 1e-3, "a=(1, 2)": (1, 2), "a=mpi": "mpi", "a=x=y": "x=y"}
+    rows |= {"a=false": False, "a=TRUE": True, "a='false'": "false"}
     for text, value in rows.items():
         assert labfile.read_setting(text) == ("a", value)

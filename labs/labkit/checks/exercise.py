@@ -84,7 +84,7 @@ def _refuse_stubs(given: Sequence[object]) -> None:
 def _failed(number: str, error: BaseException) -> CheckFailed:
     """The error that the learner reads; the try is stored."""
     said = sentence(number, error)
-    progress.note("failed", number, said=said)
+    progress.note("failed", number, said=launch.without_code(said))
     help_line = hints.after_failure(number)
     text = f"✗ {number}  {said}"
     return CheckFailed(f"{text}\n        {help_line}" if help_line else text)

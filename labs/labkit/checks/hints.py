@@ -88,4 +88,5 @@ def _display(markdown: str) -> None:
 
         display(Markdown(markdown))
     else:
-        print(html.unescape(re.sub(r"</?\w+[^>]*>", "", markdown.replace("**", ""))))
+        plain = re.sub(r"\A\*\*(.*?)\*\*", r"\1", markdown)  # of the title alone: 2**3 is code
+        print(html.unescape(re.sub(r"</?\w+[^>]*>", "", plain)))

@@ -7,6 +7,8 @@ is right.
 
 from __future__ import annotations
 
+import json
+
 from labkit import journal, world
 from labkit.checks import expectations, hints, progress
 from labkit.errors import LabError
@@ -26,7 +28,7 @@ class Predict:
         number = hints.exercise(exercise).number
         if not guesses:
             raise LabError(f'predict("{number}", name=value) needs at least one guess.')
-        made = {name: _storable(name, value) for name, value in guesses.items() if value is not ...}
+        made = {name: _finite(name, value) for name, value in guesses.items() if value is not ...}
         self._made.setdefault(number, {}).update(made)
         if made:
             progress.note("guess", number, values=made)
@@ -87,6 +89,18 @@ def _storable(name: str, value):
     raise LabError(
         f"{name} is to be a number, a word or a tuple of them; this is {expectations.show(value)}."
     )
+
+
+def _finite(name: str, guess):
+    """A guess that can be kept: no number in it is inf or nan, which no measurement could meet."""
+    kept = _storable(name, guess)
+    try:
+        json.dumps(kept, allow_nan=False)
+    except ValueError:
+        raise LabError(
+            f"{name} must be a finite number or a word; this is {expectations.show(guess)}."
+        ) from None
+    return kept
 
 
 def _ratio(guess, value) -> str:

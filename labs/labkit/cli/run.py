@@ -57,6 +57,8 @@ def run(
 ) -> int:
     """Run the learner's script (or the solved one) on that many ranks. Returns its exit status.
 
+    A notebook that is newer than the script is written to it first, as before a batch job.
+
     A solved run keeps its progress and records apart, in home()/solved. Ctrl-C is status 130.
     horovod, mpi: builds, as for launch.run.
     """
@@ -64,6 +66,9 @@ def run(
         raise LabError(f"A lab runs on 1 rank or more; NP={ranks} makes no sense.")
     stem = labfile.find(lab)
     path = copies.script(stem, solved)
+    newer = None if solved else copies.sync(stem, paths.root())
+    if newer:
+        print(newer, file=sys.stderr, flush=True)
     env = world.without_secrets(os.environ)
     if solved:
         env |= {"LABKIT_HOME": str(paths.home() / "solved"), "LABKIT_SOLVED": "1"}

@@ -3,7 +3,6 @@ queue."""
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shlex
@@ -179,15 +178,11 @@ def _check_settings(stem: str, settings: Mapping[str, object], solved: bool) -> 
 
 
 def _value_text(value: object) -> str:
-    """A word stands for itself; a word that looks like a number, and all else, as Python writes
-    it."""
+    """A word stands for itself; a word that looks like a number or a truth value, and all else,
+    as Python writes it."""
     if not isinstance(value, str):
         return repr(value)
-    try:
-        ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return value
-    return repr(value)
+    return value if labfile.read_setting(f"name={value}") == ("name", value) else repr(value)
 
 
 def _check_variables(env: Mapping[str, str]) -> None:

@@ -27,8 +27,10 @@ from labkit import jsonl, paths
 from labkit.errors import LabError
 
 LONGEST = 200  # characters of a sentence
-# What a check adds about the learner's own line: `  (line 3 in shard: return data[…])`.
-_OWN_LINE = re.compile(r"\s{2}\(line \d+ (?:in|of) .*\)\s*$")
+# What a check adds about the learner's own line: `  (line 3 in shard)`. Where that still contains
+# code, `  (line 3 in shard: return data[…])`, nobody can tell where the code ends.
+_OWN_LINE = re.compile(r"\s*\(line \d+ (?:in|of) [^\s:()]+(?:\)|: .*)")
+_CODE = re.compile(r"(\bline \d+ (?:in|of) [^\s:()]+): .*|\s*\bFile \".*")
 _FIELDS = {
     "start": {"lab": str},
     "passed": {"exercise": str},
@@ -74,7 +76,7 @@ def event(kind: str, said: str = "", **fields) -> dict:
 def _plain(sentence: str) -> str:
     """The first line of a sentence, at most LONGEST characters, as it may leave the learner's own
     folder."""
-    text = _OWN_LINE.sub("", sentence.strip().split("\n")[0])
+    text = _CODE.sub(r"\1", _OWN_LINE.sub("", sentence.strip().split("\n")[0]))
     for folder, shown in ((paths.home(), "…"), (paths.root(), "…"), (Path.home(), "~")):
         if len(folder.parts) > 1:
             text = text.replace(str(folder), shown)

@@ -33,11 +33,14 @@ def progress() -> dict[str, dict]:
 
     {} where the log cannot be read; who writes it says so.
     """
-    known: dict[str, dict] = {}
     try:
-        lines = log.read()
+        return _added_up(log.read())
     except (LabError, OSError):
-        return known
+        return {}
+
+
+def _added_up(lines: list[dict]) -> dict[str, dict]:
+    known: dict[str, dict] = {}
     for line in lines:
         kind = line["event"]
         if kind == "progress":
@@ -66,11 +69,14 @@ def _nothing_yet() -> dict:
 
 
 def show(root: Path) -> None:
-    """Print a table: for each lab of a checkout, exercises passed and hints used."""
+    """Print a table: for each lab of a checkout, exercises passed and hints used.
+
+    Raises LabError, or another OSError, where the log cannot be read.
+    """
     from rich.console import Console
     from rich.table import Table
 
-    stored = progress()
+    stored = _added_up(log.read())
     table = Table(title="Your progress")
     for name in ("Lab", "Solved", "Exercises", "Hints used"):
         table.add_column(name, justify="left" if name == "Lab" else "right")

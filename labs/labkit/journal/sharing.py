@@ -72,9 +72,14 @@ def unshare() -> None:
     """Take the agreement back: what was shared is deleted, and nothing more is written to it."""
     kept = _agreement()
     with log.alone():
-        for file in [kept.get("file"), _usual_file()]:  # also where the agreement is lost
-            if file:
-                _delete(Path(file))
+        try:
+            for file in [kept.get("file"), _usual_file()]:  # also where the agreement is lost
+                if file:
+                    _delete(Path(file))
+        except LabError:
+            if kept.get("file"):  # over, so that nothing more is written; its file is still known
+                _keep(kept | {"until": str(_today() - timedelta(days=1))})
+            raise
         if kept:
             _keep({"pseudonym": kept["pseudonym"]})
     print(status())

@@ -32,6 +32,7 @@ For the kit's other parts:
     case_of             what was being tried when an exception was raised
     in_check, of_check  is a line one of a check; what is said of an exception there
     stack, ranks_text   where a thread is; `ranks 0, 3`
+    without_code        a sentence about such lines, without what is written in them
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun started ends with a sentence
     print_lab_errors_plainly    a script that fails prints its sentence alone, and ends the whole
@@ -63,6 +64,7 @@ _NAMES_OF = {
         "raised",
         "ranks_text",
         "stack",
+        "without_code",
     ],
     "labkit.launch.excepthook": ["print_lab_errors_plainly"],
     "labkit.launch.groups": ["in_group"],

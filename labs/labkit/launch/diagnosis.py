@@ -24,6 +24,7 @@ _LIBRARY = tuple(
 )
 _CHECKS = re.compile(re.escape(str(_SUPPORT)) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
 _LONGEST = 110  # characters of a source line worth showing
+_without: dict[str, str] = {}  # a place as messages of this process told it -> without the code
 
 
 @cache
@@ -69,7 +70,19 @@ class Frame(NamedTuple):
 
     def _with(self, word: str) -> str:
         text = self.source()
-        return f"line {self.number} {word} {self.function}" + (f": {text}" if text else "")
+        place = f"line {self.number} {word} {self.function}"
+        if not text:
+            return place
+        told = f"{place}: {text}"
+        _without[told] = place
+        return told
+
+
+def without_code(sentence: str) -> str:
+    """A sentence of this process without the source lines of the frames in it."""
+    for told in sorted(_without, key=len, reverse=True):  # one line may begin with another
+        sentence = sentence.replace(told, _without[told])
+    return sentence
 
 
 class Failure(NamedTuple):

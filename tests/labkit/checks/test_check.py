@@ -116,11 +116,13 @@ def test_wrong_number_lists_the_labs_own(tiny):
 
 
 def test_hints_come_one_by_one_and_then_the_way_out(tiny, capsys):
+    power = tiny_lab.LAB.replace("`a + …`", "`a + 2**0 * …`")
+    tiny_lab.put(types.SimpleNamespace(root=paths.root()), power)
     hint("90.1")
     assert capsys.readouterr().out == "Hint 1: what is a sum? (1 of 2)\n\nOne *after* the other.\n"
     assert 'hint("90.1") shows the next hint (2 of 2).' in failure(raised(STUB))
     hint("90.1")
-    assert "`a + …`" in capsys.readouterr().out
+    assert "`a + 2**0 * …`" in capsys.readouterr().out
     assert "`make solve LAB=90 EX=90.1`" in failure(raised(STUB))
     hint("90.1")
     assert capsys.readouterr().out.startswith(
@@ -157,6 +159,10 @@ def test_predictions_are_kept_recalled_and_compared(tiny, capsys):
     assert fresh.recall("90.1") == {"total": 3.5, "word": "é", "sizes": [1, 2]}
     with pytest.raises(LabError, match="a number, a word or a tuple"):
         predict("90.1", total=object())
+    with pytest.raises(LabError, match="times must be a finite number or a word; this is .*inf"):
+        predict("90.1", times=(2.0, float("inf")))
+    predict.compare("90.1", total=float("inf"))
+    assert capsys.readouterr().out.splitlines()[1].split() == ["total", "3.5", "inf", "0"]
     with pytest.raises(LabError, match="at least one"):
         predict("90.1")
 

@@ -4,9 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
-from labkit import cli, journal, launch, paths
+from labkit import cli, copies, journal, launch, paths
 from labkit.journal import log
 
 from tests.helpers import marked, until
@@ -58,6 +59,17 @@ def test_run_unsolved_fails_with_the_sentence_alone(built, ranks):
     assert ended.returncode != 0
     assert ended.stderr.startswith("✗ 90.1  not solved yet.")
     assert "Traceback" not in ended.stderr
+
+
+def test_run_runs_the_cells_of_a_newer_notebook(built):
+    copies.bring(built.root)
+    book = built.root / "work/90_tiny.ipynb"
+    text = book.read_text(encoding="utf-8")
+    book.write_text(text.replace("length is", "the length is"), encoding="utf-8")
+    os.utime(book, (time.time() + 60, time.time() + 60))
+    ended = built.python("-m", "labkit", "run", "90")
+    assert "work/90_tiny.ipynb is newer than work/90_tiny.py and wins" in ended.stderr
+    assert "the length is" in (built.root / "work/90_tiny.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

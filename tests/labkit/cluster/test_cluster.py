@@ -6,11 +6,12 @@ The texts of Slurm are what 22.05.8 really printed.
 
 import json
 import os
+import shlex
 import time
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from labkit import cli, cluster, jsonl, paths, record
+from labkit import cli, cluster, jsonl, labfile, paths, record
 from labkit.cluster import job as cluster_job
 from labkit.cluster import request, sites, slurm
 from labkit.cluster import status as cluster_status
@@ -223,6 +224,9 @@ def test_a_jobs_environment(environment):
     env = environment(with_account, "beta", f"SITE=beta {ACCOUNT}")
     assert env["SBATCH_ACCOUNT"] == "me"
     assert not {"SOLVED", "SET", "LABKIT_ENV", "LABKIT_HOROVOD", "LABKIT_MPI_BUILD"} & set(env)
+    words = {"a": "false", "b": "mpi", "c": "1", "d": True}
+    settings = shlex.split(environment(OWN, "beta", f"SITE=beta {ACCOUNT}", settings=words)["SET"])
+    assert dict(labfile.read_setting(text) for text in settings) == words
 
 
 @pytest.mark.parametrize("file", ["=mpi", '="${LABKIT_HOROVOD:-mpi}"'])

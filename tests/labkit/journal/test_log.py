@@ -9,6 +9,7 @@ import time
 
 import pytest
 from labkit import journal, paths
+from labkit.cli import main
 from labkit.journal import log
 
 NOTHING = {"passed": None, "tries": 0, "hints": 0, "predictions": {}}
@@ -62,6 +63,13 @@ def test_damaged_progress_is_left_alone(text):
     journal.note("passed", exercise="47.2")
     assert journal.progress().keys() == {"47.2"}
     assert (paths.home() / "progress.json").read_text() == text
+
+
+def test_a_log_that_cannot_be_read_is_a_sentence_where_progress_is_asked_for(capsys):
+    log.path().mkdir()
+    assert journal.progress() == {}, "a lab goes on"
+    assert main(["progress"]) == 1
+    assert capsys.readouterr() == ("", f"Cannot read {log.path()} (Is a directory).\n")
 
 
 WRITER = """

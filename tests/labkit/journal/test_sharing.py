@@ -1,9 +1,11 @@
 """What is kept of a learner's work, for them alone; and what is shared, once they agree."""
 
 import contextlib
+import inspect
 import io
 import json
 import os
+import re
 import stat
 import sys
 import threading
@@ -13,7 +15,9 @@ from datetime import date, timedelta
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pytest
+import virtual
 from labkit import expect, journal, paths
 from labkit.cli import main
 from labkit.errors import CheckFailed, LabError
@@ -235,6 +239,22 @@ def test_a_class_folder_that_refuses_leaves_nothing_agreed(class_folder, monkeyp
     assert "You share nothing" in journal.status()
 
 
+def test_nothing_more_is_written_to_a_file_that_cannot_be_deleted(monkeypatch):
+    journal.share(named=True)
+    before = shared_file().read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "unlink", mock.Mock(side_effect=PermissionError(13, "Permission denied"))
+        )
+        with pytest.raises(LabError, match=r"cannot be deleted \(Permission denied\)"):
+            journal.unshare()
+        fail("After.")
+        assert shared_file().read_text() == before
+    assert "You share nothing any more" in journal.status()
+    journal.unshare()
+    assert not shared_file().exists()
+
+
 def test_a_shared_file_that_became_a_link_or_was_removed_is_not_written(class_folder, tmp_path):
     journal.share(named=True)
     file = class_folder / "ada.jsonl"
@@ -256,6 +276,58 @@ def test_what_leaves_is_without_the_learners_code_and_paths():
     fail("\x1b[31mred " + "long " * 100)
     said = own()[-1]["said"]
     assert (len(said), said[:12], said[-1]) == (200, " [31mred lon", "…")
+
+
+def ring(comm):
+    comm.Recv(np.zeros(3), source=1 - comm.rank)
+
+
+def dropped(comm):
+    comm.send("mine", dest=1 - comm.rank)
+
+
+def too_early(comm):
+    box = np.zeros(3)
+    comm.Irecv(box, source=1 - comm.rank)
+    comm.Send(box, dest=1 - comm.rank)
+
+
+def alone(comm):
+    return [1, 2][comm.rank + 2]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (ring, "deadlock: rank 0 waits in Recv from rank 1, rank 1 waits in Recv from rank 0 (the"),
+        (dropped, " bytes with tag 0, and nobody received them."),
+        (too_early, " sends the buffer of an Irecv that is not over. Wait for that request first."),
+        (alone, "rank 0 failed: IndexError: list index out of range"),
+    ],
+)
+def test_what_leaves_is_without_the_lines_of_a_program(program, said):
+    code = inspect.getsource(program).splitlines()[-1].strip()
+    with pytest.raises(CheckFailed, match=re.escape(code)):
+        tried("23.1", lambda: virtual.Cluster(nodes=2).run(program))
+    assert said in own()[-1]["said"]
+    assert code not in own()[-1]["said"]
+
+
+DEADLOCK = "deadlock: rank 0 waits in Recv from rank 1"
+LATE = "after 2 s without an end: ranks 0, 1 wait in line 9 of ring"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [  # as other processes tell it: their lines are not known here
+        (f"{DEADLOCK} (line 9 of ring: comm.Recv(mine)), rank 1 waits in it, too", DEADLOCK),
+        (f"{LATE}: comm.Recv(mine, source=0); rank 2 has finished", LATE),
+        ('it ended. File "/x/y.py", line 3, in ring     comm.Recv(mine)', "it ended."),
+    ],
+)
+def test_what_leaves_ends_where_code_begins_that_is_not_known(sentence, said):
+    fail(sentence)
+    assert own()[-1]["said"] == said
 
 
 DAYS = '"named": true, "since": "2026-01-01", "until": "x"'

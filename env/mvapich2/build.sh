@@ -60,6 +60,10 @@ sock) channel=(--with-device=ch3:sock) ;;           # TCP alone; a rank that wai
 mrail) channel=(--with-device=ch3:mrail --with-rdma=gen2 --disable-mcast) ;; # InfiniBand between nodes
 *) stop "DEVICE=$device is unknown" "There are nemesis (TCP between nodes), sock (TCP alone), mrail (InfiniBand)." ;;
 esac
+if [[ $target == *' '* ]]; then
+    stop "MVAPICH2 cannot be used from $target: mpi4py takes no path with a blank" \
+        "Move the checkout to a folder without one, and set up again there."
+fi
 if [[ -n $source_file && ! -r $source_file ]]; then
     stop "SOURCE=$source_file cannot be read" "$by_hand"
 fi
@@ -183,7 +187,7 @@ fi
 rm -rf "$target.new"
 cp -a "$cache/$key" "$target.new"
 # mpicc, pkg-config's file: texts alone. Programs find the library by LD_LIBRARY_PATH.
-grep -rlIZF $PREFIX "$target.new" | xargs -0 -r sed -i "s|$PREFIX|$target|g"
+grep -rlIF $PREFIX "$target.new" | xargs -r sed -i "s|$PREFIX|$target|g"
 two_ranks mpi4py MVAPICH2
 two_ranks torch MPI
 printf '{"device": "%s", "key": "%s"}\n' "$device" "$key" >"$target.new/installed.json"

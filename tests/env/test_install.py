@@ -274,7 +274,7 @@ def test_packages_that_are_not_there_or_of_the_wrong_kind(checkout, set_up, tmp_
     done = set_up(PYTHON=sys.executable, PIP_NO_INDEX="1")
     assert done.returncode == 1
     assert "[3/7] Packages failed: ERROR: No matching distribution found" in done.stderr
-    log = re.search(r"log:  (\S+)", done.stderr)[1]
+    log = re.search(r"log:  (.+)", done.stderr)[1]
     assert "no-such-package-of-the-labs" in Path(log).read_text(encoding="utf-8")
     assert "cure:" in done.stderr
     assert "Traceback" not in done.stderr

@@ -151,6 +151,12 @@ def test_what_was_fetched_and_is_damaged_is_removed(small, tmp_path):
     assert fetched.exists(), "what was fetched is not what was named"
 
 
+def test_a_folder_with_a_blank_is_refused_before_anything_is_compiled(small, in_venv):
+    moved = in_venv.rename(in_venv.with_name("check out"))
+    done = run(["bash", str(moved / "env" / "mvapich2" / "build.sh")])
+    assert (done.returncode, "takes no path with a blank" in done.stderr) == (1, True)
+
+
 @pytest.mark.skipif(
     not SOURCE.exists(), reason="MVAPICH2's source is not at hand (MVAPICH2_SOURCE=file)"
 )

@@ -87,6 +87,7 @@ def test_a_reader_searches_opens_an_answer_and_has_a_dark_screen(pages):
         page.get_by_placeholder("Search").fill("allreduce")
         page.keyboard.press("Enter")
         page.locator("ul.search a", has_text="23 Ring allreduce").click()
+        page.wait_for_url("**/23_ring_allreduce.html*")
         assert "it was printed" in page.inner_text("main, article")
         answer = page.locator(".cell_input").filter(has_text="Sendrecv").first
         assert not answer.is_visible()

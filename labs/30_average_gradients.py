@@ -487,7 +487,7 @@ def time_steps(comm):
 
 
 # Across ranks: with more ranks than cores they would wait for a core, not for messages.
-most = min(ranks, max(2, world.cores()))
+most = ranks if world.launcher() else min(ranks, max(2, world.cores()))
 times = launch.run(on_every_size, time_steps, ranks=most, threads=1)[0]
 
 # %%

@@ -191,8 +191,7 @@ for label in sizes:
     order = guesses.get(f"order_{label.replace(' ', '_')}")
     print(f"{label:>6}, simulated (= is closer than 5 %): {lab28.ranked(seconds[label])}")
     if order:
-        right, count = lab28.pairs_in_order(order, seconds[label])
-        print(f"        yours: {', '.join(order)}: {right} of {count} pairs are in order")
+        print(f"        yours: {lab28.judge(order, seconds[label])}")
 
 # %% [markdown]
 # **Explain.** You should see that latency, bandwidth or both determine the time, depending on the

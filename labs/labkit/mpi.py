@@ -6,7 +6,7 @@ it,
 
     MPI.PROC_NULL    becomes a `Nobody`: told from a -1 that was computed
     MPI.Request      becomes a class whose Waitall and the like take requests of the kit's classes,
-                     too
+                     too, such as those with `RequestCalls`
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ def __getattr__(name: str) -> int:
     return getattr(loaded(), name, _MPICH[name])
 
 
+def _undefined() -> int:
+    return __getattr__("UNDEFINED")
+
+
 def is_nobody(rank: object) -> bool:
     """Is it MPI.PROC_NULL, and not a number that was computed and happens to be the same?"""
     return isinstance(rank, Nobody)
@@ -64,6 +68,89 @@ def no_such_rank(name: str, rank, size: int) -> str:
     if name not in ("dest", "source") or rank >= 0:
         return text
     return f"{text} Where a neighbor is missing, leave the call out, or name MPI.PROC_NULL."
+
+
+class RequestCalls:
+    """mpi4py's calls for one and for several requests of arrays, for a class that has Wait, Test
+    and `ended`: has a call told that it is over? What is over is not tested again by those for
+    some or any. A status is left as it is.
+    """
+
+    def wait(self, status=None) -> None:
+        self.Wait()
+
+    def test(self, status=None) -> tuple[bool, None]:
+        return self.Test(), None
+
+    @staticmethod
+    def Waitall(requests, statuses=None) -> bool:
+        for request in requests:
+            request.Wait()
+        return True
+
+    @staticmethod
+    def Testall(requests, statuses=None) -> bool:
+        tested = [request.Test() for request in requests]
+        return all(tested)
+
+    @staticmethod
+    def Waitany(requests, status=None) -> int:
+        place = next(iter(_not_ended(requests)), None)
+        if place is None:
+            return _undefined()
+        requests[place].Wait()
+        return place
+
+    @staticmethod
+    def Testany(requests, status=None) -> tuple[int, bool]:
+        active = _not_ended(requests)
+        over = next((place for place in active if requests[place].Test()), None)
+        return (_undefined(), not active) if over is None else (over, True)
+
+    @classmethod
+    def Waitsome(cls, requests, statuses=None) -> list[int] | None:
+        first = cls.Waitany(requests)
+        if first == _undefined():
+            return None
+        return sorted([first, *(cls.Testsome(requests) or [])])
+
+    @staticmethod
+    def Testsome(requests, statuses=None) -> list[int] | None:
+        active = _not_ended(requests)
+        return [place for place in active if requests[place].Test()] if active else None
+
+    @classmethod
+    def waitall(cls, requests, statuses=None) -> list[None]:
+        cls.Waitall(requests)
+        return [None] * len(requests)
+
+    @classmethod
+    def testall(cls, requests, statuses=None) -> tuple[bool, list[None] | None]:
+        over = cls.Testall(requests)
+        return over, [None] * len(requests) if over else None
+
+    @classmethod
+    def waitany(cls, requests, status=None) -> tuple[int, None]:
+        return cls.Waitany(requests), None
+
+    @classmethod
+    def testany(cls, requests, status=None) -> tuple[int, bool, None]:
+        return *cls.Testany(requests), None
+
+    @classmethod
+    def waitsome(cls, requests, statuses=None) -> tuple[list[int] | None, list[None] | None]:
+        over = cls.Waitsome(requests)
+        return over, None if over is None else [None] * len(over)
+
+    @classmethod
+    def testsome(cls, requests, statuses=None) -> tuple[list[int] | None, list[None] | None]:
+        over = cls.Testsome(requests)
+        return over, None if over is None else [None] * len(over)
+
+
+def _not_ended(requests) -> list[int]:
+    """The places of those of which nobody was told that they are over."""
+    return [place for place, request in enumerate(requests) if not request.ended]
 
 
 def _replace_names(module: ModuleType) -> None:

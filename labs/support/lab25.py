@@ -216,11 +216,12 @@ class Ways:
         self.chain(comm, vector, root, count)
 
     def table(self, machine, sizes: Iterable[int], most: int) -> dict[str, dict]:
-        """{way: {(bytes, ranks): seconds}} on 1, 2, 4, … nodes with at most so many ranks."""
+        """{way: {(bytes, ranks): seconds}} on 1, 2, 4, … nodes with fewer ranks than `most`, and on
+        `most`."""
         per_node = machine.ranks_per_node
         table: dict[str, dict] = {}
-        for doubled in range((most // per_node).bit_length()):
-            ranks = per_node * 2**doubled
+        doubled = {per_node * 2**k for k in range((most // per_node).bit_length())}
+        for ranks in sorted({*doubled, most}):
             for nbytes in sizes:
                 for way, time in self.seconds(nbytes, ranks, machine).items():
                     table.setdefault(way, {})[nbytes, ranks] = time

@@ -182,12 +182,15 @@ def ranked(seconds: Mapping[str, float]) -> str:
     return text
 
 
-def pairs_in_order(order: Sequence[str], seconds: Mapping[str, float]) -> tuple[int, int]:
-    """(right, all) pairs of names in `order`, fastest first. Times closer than 5 % are right in any
-    order."""
-    pairs = [pair for pair in combinations(order, 2) if set(pair) <= set(seconds)]
+def judge(order: Sequence[str], seconds: Mapping[str, float]) -> str:
+    """How many pairs of networks of a predicted order, fastest first, are in order. Times closer
+    than 5 % are right in any order."""
+    if isinstance(order, str) or not set(order) <= set(seconds):
+        names = ", ".join(f'"{name}"' for name in seconds)
+        return f"{order} is no order of networks: write names in parentheses, out of {names}"
+    pairs = list(combinations(order, 2))
     right = [1 for first, second in pairs if seconds[first] <= 1.05 * seconds[second]]
-    return len(right), len(pairs)
+    return f"{', '.join(order)}: {len(right)} of {len(pairs)} pairs are in order"
 
 
 def torus_allreduce(comm, vector, per_node: int) -> None:

@@ -32,8 +32,9 @@ from torch.nn.utils import vector_to_parameters
 def equal_shares(my_share, batch, to_vector, new_net):
     """The parts are equal, they are of the batch's own rows, and each row is on exactly one
     rank."""
-    rows = data.batches(1536, batch, epoch=0)[1]
-    for size, images in ((1, batch), (2, batch), (4, batch), (8, batch), (3, 24)):
+    rows = data.batches(1536, batch, epoch=0)[-1]
+    wholes = [(size, batch - batch % size) for size in (1, 2, 4, 8) if size <= batch]
+    for size, images in (*wholes, (3, min(24, batch - batch % 3))):
         given = rows[:images].copy()
         parts = [my_share(given, rank, size) for rank in range(size)]
         shares = [np.array(part) for part in parts]

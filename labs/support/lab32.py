@@ -473,7 +473,9 @@ def train_digits(comm, way, watch, steps: int, batch: int) -> list[np.ndarray]:
     for rows in data.batches(len(images), batch, epoch=0)[:steps]:
         own = rows[comm.rank :: comm.size]
         module.zero_grad(set_to_none=False)  # zeros in place: the gradients' memory stays
-        functional.cross_entropy(module(images[own]), labels[own]).backward()
+        loss = functional.cross_entropy(module(images[own]), labels[own], reduction="sum")
+        # Ranks may have unequal parts: the mean of these over the ranks is that of the batch.
+        (loss * comm.size / len(rows)).backward()
         finish()
     for part in module.modules():
         wait_for(part)
@@ -625,7 +627,7 @@ class Queue(PassOn):
             self.line[0].request = self.line[0].begin()
 
 
-class Queued:
+class Queued(mpi.RequestCalls):
     """A sum that begins when its turn comes. request: of it, as soon as it has begun."""
 
     def __init__(self, queue: Queue, begin: Callable):
@@ -634,34 +636,17 @@ class Queued:
         self.request = None
         self.ended = False
 
-    def Wait(self) -> bool:
+    def Wait(self, status=None) -> bool:
         while self in self.queue.line:
             self.queue.go_on(wait=True)
         self.ended = True
         return True
 
-    wait = Wait
-
-    def Test(self) -> bool:
+    def Test(self, status=None) -> bool:
         if self in self.queue.line:
             self.queue.go_on()
         self.ended = self not in self.queue.line
         return self.ended
-
-    test = Test
-
-    @staticmethod
-    def Waitall(requests) -> bool:
-        return all(request.Wait() for request in requests)
-
-    @staticmethod
-    def Waitany(requests) -> int:
-        """The place of the first that nobody has waited for; MPI.UNDEFINED if there is none."""
-        for place, request in enumerate(requests):
-            if not request.ended:
-                request.Wait()
-                return place
-        return mpi.UNDEFINED
 
 
 # -------------------------------------------------------------------------------------------- plots

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import torch
 import virtual
-from labkit import check, data, expect, nets, plots, timing
+from labkit import check, data, expect, mpi, nets, plots, timing
 from labkit.errors import counted
 from torch.nn import functional
 
@@ -56,7 +56,7 @@ def carried_sums(comm, carry):
             own = np.ones(4 * comm.size, np.float32)
             requests.append(Sum(comm, own, np.empty_like(own), tag=call))
         comm.compute(5e-6 if call < 12 else 1e-3)
-        flying = {request: request.tests for request in requests if not request.over}
+        flying = {request: request.tests for request in requests if not request.ended}
         given = list(requests)
         carry(given)
         kept = kept and given == requests
@@ -67,7 +67,7 @@ def carried_sums(comm, carry):
     return calls, kept, waits
 
 
-class Sum:
+class Sum(mpi.RequestCalls):
     """A request of Iallreduce as of an MPI without a thread of its own. tests: calls so far; waits:
     those before it was over.
 
@@ -83,39 +83,21 @@ class Sum:
         self._received = next(self._rounds, None)
 
     @property
-    def over(self) -> bool:
+    def ended(self) -> bool:
         return self._received is None
 
     def Test(self, status=None) -> bool:
         self.tests += 1
-        if not self.over and self._received.Test():
+        if not self.ended and self._received.Test():
             self._received = next(self._rounds, None)
-        return self.over
-
-    def test(self, status=None) -> tuple[bool, None]:
-        return self.Test(), None
+        return self.ended
 
     def Wait(self, status=None) -> bool:
-        self.waits += not self.over
-        while not self.over:
+        self.waits += not self.ended
+        while not self.ended:
             self._received.Wait()
             self._received = next(self._rounds, None)
         return True
-
-    wait = Wait
-
-    @staticmethod
-    def Testall(requests, statuses=None) -> bool:
-        tested = [request.Test() for request in requests]
-        return all(tested)
-
-    @staticmethod
-    def Testsome(requests, statuses=None) -> list[int]:
-        return [place for place, request in enumerate(requests) if request.Test()]
-
-    @staticmethod
-    def Waitall(requests, statuses=None) -> bool:
-        return all(request.Wait() for request in requests)
 
 
 def ring(comm, total, tag) -> Iterator:

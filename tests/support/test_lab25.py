@@ -26,6 +26,13 @@ def test_the_tree_sends_24_vectors_through_each_of_two_nics():
         assert time == pytest.approx(4 * inside + vectors * between, rel=0.01)
 
 
+def test_the_table_has_full_nodes_and_the_number_of_ranks_that_is_asked_for():
+    ways = lab25.Ways(None, None, None, most_chunks=1, nccl_start=0.0)
+    ways.seconds = lambda nbytes, ranks, machine: {"tree": float(ranks)}
+    table = ways.table(virtual.machine("k80_fdr"), [8], 96)
+    assert [ranks for _, ranks in table["tree"]] == [16, 32, 64, 96]
+
+
 def test_a_step_is_the_sum_of_its_layers():
     seconds = {10: {"a": 1.0, "b": 3.0}, 20: {"a": 4.0, "b": 2.0}}
     parts = lab25.training_step(

@@ -21,9 +21,11 @@ def test_latency_and_bytes_make_up_the_time(network):
 def test_orders_are_told_and_counted():
     times = {"a": 1.0, "b": 1.04, "c": 2.0, "d": 9.0}
     assert lab28.ranked(times) == "a = b, c, d"
-    assert lab28.pairs_in_order(["b", "a", "c", "d"], times) == (6, 6)
-    assert lab28.pairs_in_order(["d", "c", "a"], times) == (0, 3)
-    assert lab28.pairs_in_order(["a", "nothing", "c"], times) == (1, 1)
+    assert lab28.judge(["b", "a", "c", "d"], times) == "b, a, c, d: 6 of 6 pairs are in order"
+    assert lab28.judge(("d", "c", "a"), times) == "d, c, a: 0 of 3 pairs are in order"
+    names = 'write names in parentheses, out of "a", "b", "c", "d"'
+    for strange in (("a", "nothing"), "ab"):
+        assert lab28.judge(strange, times) == f"{strange} is no order of networks: {names}"
 
 
 @pytest.mark.parametrize(("nodes", "per_node"), [(1, 4), (4, 2)])

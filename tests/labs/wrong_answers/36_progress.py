@@ -10,6 +10,8 @@ CARRY = """    for request in requests:
 RIGHT = [
     Right("36.1", "MPI's call for several", CARRY,
           "    from mpi4py import MPI\n\n    MPI.Request.Testall(requests)"),
+    Right("36.1", "mpi4py's call for several, in small letters", CARRY,
+          "    from mpi4py import MPI\n\n    return MPI.Request.testall(requests)[0]"),
     Right("36.1", "from the newest to the oldest, in a list", CARRY,
           "    return [request.Test() for request in reversed(requests)]"),
     Right("36.1", "MPI's call for some, with its numbers returned", CARRY,

@@ -480,7 +480,9 @@ at_2, at_half = (np.median([waits[place] for place in near]) for near in nearest
 if places[0] < 1:
     predict.compare("15.4", exposed_at_2=at_2, exposed_at_half=at_half)
 else:  # on a GPU, for example
-    print(f"Decoding alone takes {places[0]:.1f} steps here. Choose a larger `width`, and run again.")
+    print(
+        f"Decoding alone takes {places[0]:.1f} steps here. Choose a larger `width`, and run again."
+    )
 
 # %% [markdown]
 # **Explain.** You should see that the points measured with prefetch are near the line of your

@@ -55,7 +55,7 @@ hub-stop: ## end it and all notebook servers; learners' batch jobs go on
 hub-forget: ## as root: remove the users that it created, with their homes
 board: ## where those of the class who share are stuck: make board DIR=folder [HTML=page.html] [CSV=scores.csv] [HIDDEN=1] [WATCH=1] [NEW=1]
 guide: ## the instructor's guide: guide/index.html, offline; slides of each lab [TRACK=half_day] [LEARNERS=40]
-rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46]
+rehearse: ## the jobs of the track "PPoPP hands-on", before a class does them [SITE=x] [NODES=2] [LABS=40,46] [PATIENCE=1800]
 tour: ## run every solved lab, then write report/index.html [LABS=10,20] [SMALL=1]
 book: ## the labs of a tour as a web book, offline: book/index.html
 release: ## archives of the last commit, for learners and instructors: release/*.tar.gz [KEEP_ANSWERS=1]

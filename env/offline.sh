@@ -20,9 +20,9 @@ cd "$root"
 python=.venv/bin/python
 pip=("$python" -m pip --disable-pip-version-check download --dest "$folder")
 
-# The lock and Horovod's pinned sources, as the set-up itself would ask for them.
-"$python" - "$folder/lock.txt" "$folder/sources.txt" <<'PROGRAM'
-import os
+# The lock and Horovod's pinned sources, as the set-up itself would ask for them, with its settings.
+# MPI_HOME is not among them: the other machine may have no MPI.
+settings=$("$python" - "$folder/lock.txt" "$folder/sources.txt" <<'PROGRAM'
 import sys
 from pathlib import Path
 
@@ -30,14 +30,19 @@ from env.horovod import build
 from env.install import environment
 
 lock, sources = map(Path, sys.argv[1:])
-gpu = os.environ.get("GPU_OPERATIONS")
-lock.write_text(environment.requirements({"GPU_OPERATIONS": gpu} if gpu else {}))
+chosen = environment.settings(Path(".venv"))
+chosen = {name: chosen[name] for name in ("GPU_OPERATIONS", "TORCH_INDEX") if name in chosen}
+lock.write_text(environment.requirements(chosen))
 sources.write_text(f"horovod=={build.RELEASE} --hash=sha256:{build.SHA256}\n")
+print(chosen.get("TORCH_INDEX", ""))
+print(environment.in_words({name: chosen[name] for name in chosen if name != "TORCH_INDEX"}))
 PROGRAM
+)
+{ read -r index; read -r gpu; } <<< "$settings" || true # without GPU_OPERATIONS there is no second line
 
-"${pip[@]}" --only-binary :all: -r "$folder/lock.txt" ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"}
+"${pip[@]}" --only-binary :all: -r "$folder/lock.txt" ${index:+--extra-index-url "$index"}
 HOROVOD_SKIP_COMPILE=1 "${pip[@]}" --no-deps --no-binary :all: --no-build-isolation --require-hashes \
     -r "$folder/sources.txt"
 # mpi4py's sources, too: beside a site's MPI (MPI_HOME) the set-up compiles it.
 "${pip[@]}" --no-deps --no-binary :all: "$(grep '^mpi4py==' "$folder/lock.txt")"
-echo "Bring $folder along. There: PIP_NO_INDEX=1 PIP_FIND_LINKS=$folder make setup"
+echo "Bring $folder along. There: PIP_NO_INDEX=1 PIP_FIND_LINKS=$folder make setup $gpu"

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 COURSE = Path(__file__).resolve().parents[2]
-# The copy's environment is the course's, which is set up.
-LEFT_OUT = ("env", ".venv", "build", "tests", ".ci")
+# The copy's environment is the course's, which is set up. Instructors' goals read tests/.
+LEFT_OUT = ("env", ".venv", "build", ".ci")
 DELIVERED = ".labkit/delivered.json"
 FIRST = "work/00_check_environment.ipynb"
 

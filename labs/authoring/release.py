@@ -51,9 +51,9 @@ def _release(options: argparse.Namespace) -> int:
     if seconds is None:
         raise LabError("A release is made from the last commit; there is none here.")
     changed = files.git(root, "diff", "--name-only", "HEAD").splitlines()
-    # A new lab that is not committed yet; elsewhere there may be files that are nobody's lab.
-    others = ("ls-files", "--others", "--exclude-standard", "labs", "notebooks", "solutions")
-    changed += files.git(root, *others).splitlines()
+    # New labs and sites that are not committed yet; elsewhere there may be files of nobody's.
+    folders = ("labs", "notebooks", "solutions", "slurm/sites")
+    changed += files.git(root, "ls-files", "--others", "--exclude-standard", *folders).splitlines()
     if changed:
         names = ", ".join(changed[:3]) + (", …" if len(changed) > 3 else "")
         raise LabError(

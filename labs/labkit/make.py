@@ -166,7 +166,11 @@ def _kernel(values):
 
 
 def is_here(goal):
-    """Is this goal in this edition? The learners' archive has neither solutions nor tests."""
+    """Is this goal in this edition? The learners' archive has neither solutions nor tests, and a
+    copy that uses a shared environment has no env/."""
+    program = GOALS.get(goal, "").split(" ")[0]
+    if program.endswith(".sh") and not os.path.exists(os.path.join(ROOT, program)):
+        return False
     if goal not in _TESTS and not GOALS.get(goal, "").startswith("authoring"):
         return True
     try:
@@ -188,7 +192,9 @@ def check(goals, values):
     for goal in goals[1:] or goals:
         if not is_here(goal):
             raise ValueError(
-                f"make {goal} is not in the learners' archive, which holds no solutions and no"
+                f"make {goal} is not in this copy, whose environment others set up: ask them."
+                if goal not in _TESTS and not GOALS[goal].startswith("authoring")
+                else f"make {goal} is not in the learners' archive, which holds no solutions and no"
                 " tests. Your instructor has it."
             )
     known = set()

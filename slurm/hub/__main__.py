@@ -126,6 +126,7 @@ def _check(state: Path, known: dict) -> list[str]:
         people.check_own()
     warnings = people.check_at_site(known["people"])
     bundle = course.publish(state)
+    warnings += course.lacks_site(known["site"])
     if settings.is_root():
         # A site's folder may be open to a group alone: one of those who will log in tries.
         one = known["people"][0] if known["people"] else "nobody"

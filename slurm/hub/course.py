@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from labkit import edition, paths
+from labkit import edition, files, paths
 from labkit.errors import LabError
 
 BRANCH = "main"
@@ -52,6 +52,17 @@ def publish(state: Path) -> Path:
     part.chmod(0o644)
     part.replace(bundle)
     return bundle
+
+
+def lacks_site(name: str) -> list[str]:
+    """A warning where learners, who get the last commit, do not get this site's file as it is."""
+    file = f"slurm/sites/{name}.sh"
+    if not name or not files.git(paths.root(), "status", "--porcelain", "--", file):
+        return []
+    return [
+        f"{file} is not in the last commit, which is what learners get, so they cannot submit jobs"
+        f" by it: git add {file}, git commit, make hub-stop, and make hub again."
+    ]
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -60,7 +60,7 @@ def at(name: str, of_site: bool) -> dict:
     """
     if not name:
         return {"site": "", "address": "127.0.0.1", "job": [], "pam": ""}
-    known = sites.load(name)
+    known = sites.environment(name)  # sbatch's own variables are the administrator's, if set
     address = known.get("LABKIT_HUB_ADDRESS", "")
     if not address:
         raise LabError(
@@ -89,7 +89,7 @@ def _is_service(name: str) -> bool:
 def job(name: str, known: Mapping[str, str]) -> list[str]:
     """The options of sbatch for a learner's job at a site.
 
-    known: what its file sets. LabError for what Slurm would not take.
+    known: what its file and sbatch's own variables say. LabError for what Slurm would not take.
     """
     options = []
     for option, variables, default, form in _JOB:

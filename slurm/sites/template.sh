@@ -92,7 +92,8 @@ export LABKIT_MPI="mvapich2"
 # Learners log in with the site's passwords. Name the service of PAM that your log-in nodes use, a file
 # in /etc/pam.d: another one may ask for less, such as no second factor. Root starts no hub without it.
 # export LABKIT_HUB_PAM="sshd"
-# A learner's notebook server is a job. How long may it take, hours:minutes:seconds, before Slurm ends it?
+# A learner's notebook server is a job. How long may it take, hours:minutes:seconds, before Slurm ends it
+# (without the line 2 hours)?
 # export LABKIT_HUB_TIME="04:00:00"
 # The partition for these jobs, where it is another one than that of the batch jobs, SBATCH_PARTITION.
 # export LABKIT_HUB_PARTITION="interactive"

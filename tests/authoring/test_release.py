@@ -157,10 +157,12 @@ def test_what_stands_in_the_way_is_a_sentence(committed, capsys, monkeypatch):
     assert "commit, which lacks your changes: README.md. Commit first." in capsys.readouterr().err
     tiny_lab.commit(root)
     (root / "notes.txt").touch()
-    (root / "solutions/92_new.py").touch()
-    assert release.main([]) == 1
-    assert "which lacks your changes: solutions/92_new.py. Commit" in capsys.readouterr().err
-    (root / "solutions/92_new.py").unlink()
+    (root / "slurm/sites").mkdir(parents=True, exist_ok=True)
+    for name in ("solutions/92_new.py", "slurm/sites/new.sh"):
+        (root / name).touch()
+        assert release.main([]) == 1
+        assert f"which lacks your changes: {name}. Commit" in capsys.readouterr().err
+        (root / name).unlink()
     (root / "env").mkdir()
     (root / "env/x.py").write_text(ANSWER)
     tiny_lab.commit(root)

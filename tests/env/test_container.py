@@ -17,6 +17,7 @@ from tests.helpers import program, ran
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = "notebooks/00_check_environment.ipynb"
+MISTAKES = "tests/labs/wrong_answers/40_horovod_pytorch.py"
 SITE, MODULE = "slurm/sites/ours.sh", "labs/labkit/lab.py"
 
 # What `make setup` and the release are there: an archive with the recipe alone.
@@ -132,7 +133,7 @@ def test_what_it_refuses(build, word, settings, said):
 def course(tmp_path) -> Path:
     """A small course: a notebook, a module, and what learners do not get."""
     folder = tmp_path / "course"
-    for name in (BOOK, MODULE, SITE, "env/setup.py", ".venv/bin/python"):
+    for name in (BOOK, MODULE, SITE, MISTAKES, "env/setup.py", ".venv/bin/python"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{name}, first", encoding="utf-8")
     shutil.copytree(ROOT / "env" / "container", folder / "env" / "container")
@@ -153,6 +154,7 @@ def test_a_newer_course_leaves_what_the_learner_wrote(course, tmp_path):
     assert (copy / BOOK).read_text(encoding="utf-8") == f"{BOOK}, first"
     assert (copy / ".venv" / "bin" / "python").exists()
     assert not (copy / "env").exists(), "make would set up again"
+    assert (copy / MISTAKES).exists(), "the guide lists them, the tour takes small parameters there"
     (copy / SITE).write_text("mine", encoding="utf-8")
     assert start.deliver(course, copy) == [], "nothing is newer"
     for name in (BOOK, SITE, MODULE):

@@ -147,6 +147,16 @@ def test_what_the_learners_archive_lacks_gets_a_sentence_and_no_help(checkout):
     assert [f"make {goal} " in said for goal in ("solve", "test", "lab")] == [False, False, True]
 
 
+def test_a_copy_that_shares_an_environment_does_not_build_for_it(checkout):
+    for program in ("mvapich2/build.sh", "container/build.sh"):
+        (checkout / "env" / program).unlink()
+    for goal in ("mvapich2", "container"):
+        done = typed(checkout, goal)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"make {goal} is not in this copy, whose environment others set up" in done.stderr
+        assert f"make {goal} " not in typed(checkout, "help").stdout
+
+
 def test_every_goal_is_in_help_and_has_a_program(checkout):
     said = typed(checkout, "help").stdout.splitlines()
     listed = {line.split()[1] for line in said if line.startswith("  make ")}

@@ -39,10 +39,30 @@ def refusal(*arguments: str, **environ: str) -> str:
 def test_a_site_names_the_service_that_checks_passwords(monkeypatch, service):
     """A normal user's hub has a password of its own, and asks nobody."""
     known = {"LABKIT_HUB_ADDRESS": "10.1.2.3", "LABKIT_HUB_PAM": service}
-    monkeypatch.setattr(settings.sites, "load", lambda name: known)
+    monkeypatch.setattr(settings.sites, "load", lambda name, environ: known)
     with pytest.raises(LabError, match=r"here\.sh says LABKIT_HUB_PAM=.* usually sshd"):
         settings.at("here", of_site=True)
     assert settings.at("here", of_site=False)["address"] == "10.1.2.3"
+
+
+def test_the_administrators_own_account_wins_over_the_sites(monkeypatch):
+    known = {"LABKIT_HUB_ADDRESS": "10.1.2.3", "SBATCH_PARTITION": "gpu"}
+    monkeypatch.setattr(settings.sites, "load", lambda name, environ: known)
+    monkeypatch.setenv("SBATCH_ACCOUNT", "course42")
+    monkeypatch.setenv("SBATCH_RESERVATION", "class")
+    options = settings.at("here", of_site=False)["job"]
+    assert options[:3] == ["--partition=gpu", "--account=course42", "--reservation=class"]
+
+
+def test_a_site_file_that_learners_do_not_get_is_said(monkeypatch, tmp_path):
+    monkeypatch.setattr(course.paths, "root", lambda: tmp_path)
+    assert course.lacks_site("here") == [], "an archive has no commits"
+    ran("git", "init", "--quiet", tmp_path)
+    file = tmp_path / "slurm/sites/here.sh"
+    file.parent.mkdir(parents=True)
+    file.write_text("export SITE=here\n", encoding="utf-8")
+    assert "slurm/sites/here.sh is not in the last commit" in course.lacks_site("here")[0]
+    assert course.lacks_site("") == []
 
 
 def test_the_relay_closes_after_any_end_of_a_connection():

@@ -44,6 +44,7 @@ _REASONS = {
     "PartitionNodeLimit": "asks for more nodes than its partition can give now",
     "PartitionTimeLimit": (
         "asks for more time than its partition allows, and will not start: cancel it"
+        " (`export SBATCH_TIMELIMIT=10` makes the next one ask for 10 minutes)"
     ),
     "ReqNodeNotAvail": "waits: nodes that it needs are down or reserved",
     "NodeDown": "waits: a node that it needs is down",

@@ -36,6 +36,9 @@ class Stream:
         event.record(self)
         return event
 
+    def is_capturing(self):
+        return False
+
     def query(self):
         return device.busy_until.get(self.device_index, 0.0) <= time.perf_counter()
 
@@ -140,6 +143,8 @@ def install(count: int) -> None:
     for name, function in FUNCTIONS.items():
         setattr(torch.cuda, name, function)
     torch.cuda.nccl.version = lambda: (2, 0, 0)
+    # A PyTorch with CUDA would ask the driver, which is not here.
+    torch.accelerator.current_stream = Stream
     torch.Tensor.record_stream = lambda tensor, stream: None
     nccl.install()
     _let_autocast_reach_the_host()

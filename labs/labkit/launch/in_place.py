@@ -55,7 +55,7 @@ def run_here(run: Run) -> list:
             failure = None
         results = _results(job, payload, failure, run.timeout)[:taking_part]
     if own is not None:
-        _free(own)
+        _free(job, own)
     return results
 
 
@@ -112,17 +112,20 @@ def _dumps(result: object) -> bytes:
 def _communicator(taking_part: int):
     from mpi4py import MPI
 
-    if taking_part == MPI.COMM_WORLD.size:
-        return MPI.COMM_WORLD
     inside = MPI.COMM_WORLD.rank < taking_part
     return MPI.COMM_WORLD.Split(0 if inside else MPI.UNDEFINED)
 
 
-def _free(own) -> None:
-    """Give a communicator made for one run back: MPI has about two thousand of them."""
+def _free(job, own) -> None:
+    """Give a communicator made for one run back: MPI has about two thousand of them.
+
+    One with a message that no rank has received is kept: MPI would give its number to the next
+    run's, and the message with it.
+    """
     from mpi4py import MPI
 
-    if own not in (MPI.COMM_WORLD, MPI.COMM_NULL):
+    inside = own != MPI.COMM_NULL
+    if not job.any(inside and own.Iprobe()) and inside:
         own.Free()
 
 

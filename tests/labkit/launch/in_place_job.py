@@ -71,6 +71,14 @@ def unsolved():
     raise NotImplementedError("exercise 20.1: Pass a token")
 
 
+def leave_a_message(comm):
+    comm.isend("of the last run", dest=(comm.rank + 1) % comm.size)
+
+
+def pass_on(comm):
+    return comm.sendrecv("of this run", dest=(comm.rank + 1) % comm.size)
+
+
 def stuck(comm):
     if comm.rank == 0:
         return 0
@@ -94,6 +102,9 @@ elif scene == "one after the other":
     show(("threads", runs.run(threads), runs.run(threads, threads=5)))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))
     show(("reserved", runs.run(is_reserved, controller="torch")))
+    for ranks in (1, 2):
+        runs.run(leave_a_message, ranks=ranks)
+        show(("received", runs.run(pass_on, ranks=ranks)))
     try:
         runs.run(unsolved)
     except errors.RankFailed as error:

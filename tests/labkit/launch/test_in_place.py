@@ -72,6 +72,8 @@ def test_one_run_after_the_other():
     # Nothing in shared memory has a name, which could stay behind.
     assert all_got(done, 2, ("mapped", [[], []]))
     assert all_got(done, 2, ("reserved", [True, True])), "torch.distributed's port"
+    received = [("received", ["of this run"] * ranks) for ranks in (1, 2)]
+    assert all_got(done, 2, *received), "and no message that the run before has left"
     unsolved = ("NotImplementedError", "exercise 20.1: Pass a token")
     assert all_got(done, 2, unsolved), "a failure of all ranks can be caught"
 

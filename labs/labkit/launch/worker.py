@@ -225,6 +225,7 @@ def main(path: str) -> None:
     child = os.fork()
     if child:
         _watch(folder, child)
+        supervisor.kill_descendants()  # of a fork nobody else finds what the rank has started
         return
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     supervisor.die_with_parent(watcher)

@@ -87,6 +87,14 @@ def test_nothing_of_a_run_is_left_in_the_next():
         assert launch.run(leave_a_mark, ranks=2, echo=False) == [(False, False)] * 2
 
 
+def test_children_of_ranks_end_with_the_run():
+    def leave_a_child():
+        return subprocess.Popen(["sleep", "1000"], start_new_session=True).pid
+
+    for child in launch.run(leave_a_child, ranks=2, echo=False):
+        assert not psutil.pid_exists(child)
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [

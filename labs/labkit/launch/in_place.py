@@ -39,12 +39,13 @@ def run_here(run: Run) -> list:
         )
     with _address(job, run.controller) as address:
         offers = _meet(job, address, run.timeout)
-        process.limit_threads(run.threads or process.fair_threads([cores for cores, _ in offers]))
+        process.limit_threads(process.fair_threads([cores for cores, _ in offers]))
         settings = _torch_settings(job, offers[0][1]) | run.env
         own = _communicator(taking_part) if task.wants_comm else None
         args = (own, *task.args) if task.wants_comm else task.args
         if job.rank < taking_part:
             with (
+                process.threads(run.threads),
                 process.environment(settings),
                 process.output(job.rank, run.echo),
                 _watchdog(job, run.timeout),

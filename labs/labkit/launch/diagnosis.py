@@ -169,15 +169,25 @@ def read_dump(text: str) -> list[Frame]:
     """
     last: list[Frame] = []
     for block in re.split(r"\n\s*\n|(?m:^(?=(?:Current thread|Thread) 0x))", text):
-        frames = [
-            Frame(file, int(number), function)
-            for file, number, function in re.findall(
-                r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE
-            )
-        ]
+        frames = dumped(block)
         if any(frame.file.startswith(str(_KIT)) and frame.function == "_run" for frame in frames):
-            last = frames[::-1]
+            last = frames
     return last
+
+
+def dumped(block: str) -> list[Frame]:
+    """The frames, outermost first, of one thread in what faulthandler wrote."""
+    lines = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
+    return [
+        Frame(_unescaped(file), int(number), _unescaped(function))
+        for file, number, function in reversed(lines)
+    ]
+
+
+def _unescaped(name: str) -> str:
+    """A name as it is: faulthandler writes letters beyond ASCII as numbers."""
+    letter = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))"
+    return re.sub(letter, lambda found: chr(int(found[found.lastindex], 16)), name)
 
 
 def raised(rank: int, failure: Failure) -> RankFailed:

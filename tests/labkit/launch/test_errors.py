@@ -101,6 +101,15 @@ def of_a_check(name: str):
     return names[name]
 
 
+def of_a_file(file: str):
+    """A function of a file with that name, which crashes."""
+    text = "def stürzt_ab():\n    os.kill(os.getpid(), 11)\n"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    names = {"__name__": "__main__", "os": os}
+    exec(compile(text, file, "exec"), names)
+    return names["stürzt_ab"]
+
+
 class Odd:
     """Travels, and cannot be built where it arrives."""
 
@@ -141,6 +150,7 @@ NOT_FIT = "rank . failed: the check cannot use what your code gave back: ValueEr
         ),
         (on_every_size, [fails_alone], "KeyError: rank 0 failed, in a group of 1 rank: KeyError"),
         (dies_in_a_case, [], "exit: rank 1 died, with root 1: its process ended with exit"),
+        (of_a_file("/ä/語/😀.py"), [], r"SIGSEGV: .*\(line 2 in stürzt_ab: os.kill\(os.getpid"),
         # An error in a check is told without its lines.
         (of_a_check("gives_none"), [forgets], f"TypeError: {NONE}"),
         (of_a_check("does_not_fit"), [], f"ValueError: {NOT_FIT} not((?!line).)*$"),

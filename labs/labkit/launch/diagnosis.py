@@ -23,6 +23,8 @@ _LIBRARY = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _CHECKS = re.compile(re.escape(str(_SUPPORT)) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
+# What to do where the files of a run cannot be written.
+NO_ROOM = "Free space for temporary files, or set TMPDIR to another folder before you start Python."
 _LONGEST = 110  # characters of a source line worth showing
 _without: dict[str, str] = {}  # a place as messages of this process told it -> without the code
 
@@ -209,7 +211,8 @@ def raised(rank: int, failure: Failure) -> RankFailed:
         text = (
             f"rank {rank} ran to its end, but its result cannot be sent back: {kind}: {message}. "
         )
-        text += "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+        returns = "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+        text += NO_ROOM if kind == "OSError" else returns
     elif kind == "SystemExit":
         text = f"rank {rank} ended itself with sys.exit({message}){where}"
     elif explained:

@@ -15,6 +15,7 @@ from numbers import Real
 from pathlib import Path
 
 from labkit.errors import LabError
+from labkit.launch.diagnosis import NO_ROOM
 
 CONTROLLERS = ("mpi", "torch")
 _INSTALLED = tuple(
@@ -130,6 +131,11 @@ def save(file: Path, task: Task) -> None:
     try:
         with _own_module_by_value(task.fn) as cloudpickle, file.open("wb") as out:
             cloudpickle.dump((task.fn, task.args, task.kwargs), out, protocol=5)
+    except OSError as error:
+        raise LabError(
+            f"{task.name} and its arguments cannot be written to a temporary file:"
+            f" {error.strerror or error}. {NO_ROOM}"
+        ) from None
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise LabError(

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
@@ -118,6 +120,19 @@ def test_a_server_that_has_ended_is_started_again():
         assert launch.run(os.getpid, ranks=1, echo=False)
         (server,) = servers(psutil.Process())
         server.kill()
+
+
+def test_runs_of_several_threads_share_a_server(monkeypatch):
+    launch.run(os.getpid, ranks=1, echo=False)
+    (server,) = servers(psutil.Process())
+    monkeypatch.setattr(forks, "_PATIENCE", 10)
+    server.suspend()  # until all have asked it
+    with ThreadPoolExecutor(4) as pool:
+        started = [pool.submit(launch.run, os.getpid, ranks=1, echo=False) for _ in range(4)]
+        time.sleep(0.5)
+        server.resume()
+    assert len({run.result()[0] for run in started}) == 4
+    assert until(lambda: servers(psutil.Process()) == [server])
 
 
 def test_what_cannot_be_imported_leaves_ranks_cold(monkeypatch):

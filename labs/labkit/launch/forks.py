@@ -178,3 +178,4 @@ def end_all() -> None:
 
 
 atexit.register(end_all)
+os.register_at_fork(after_in_child=_running.clear)  # they are the parent's, which may go on

@@ -17,7 +17,7 @@ import pytest
 from labkit import launch
 from labkit.launch import forks
 
-from tests.helpers import until
+from tests.helpers import ran, until
 from tests.labkit.launch.leftovers import failed
 
 pytestmark = pytest.mark.slow
@@ -167,6 +167,23 @@ def test_a_killed_notebook_leaves_nothing(tmp_path):
     notebook.communicate()
     assert psutil.wait_procs(alive, timeout=20)[1] == []
     assert until(lambda: not list(tmp_path.glob("forks-*")))
+
+
+FORKING = """
+import numpy, os, sys
+from labkit import launch
+
+launch.run(len, "x", ranks=1)
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(launch.run(len, "x", ranks=1))
+"""
+
+
+def test_a_fork_of_the_notebook_leaves_the_server_alone():
+    done = ran(sys.executable, "-c", FORKING)
+    assert done.stdout == "[1]\n", done.stderr
 
 
 IMPATIENT = """

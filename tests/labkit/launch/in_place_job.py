@@ -107,7 +107,7 @@ elif scene == "all ranks":
 elif scene == "one after the other":
     show(("threads", *(runs.run(threads, threads=count) for count in (None, 5, None))))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))
-    show(("reserved", runs.run(is_reserved, controller="torch")))
+    show(("reserved", runs.run(is_reserved, controller="torch", timeout=float("inf"))))
     for ranks in (1, 2):
         runs.run(leave_a_message, ranks=ranks)
         show(("received", runs.run(pass_on, ranks=ranks)))

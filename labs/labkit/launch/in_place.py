@@ -161,7 +161,7 @@ def _torch_settings(job, address: tuple[str, str] | None) -> dict[str, str]:
 def _watchdog(job, timeout: float) -> Iterator[None]:
     """After `timeout` seconds say where this rank is stuck, let the others say it too, and end the
     job."""
-    timeout = min(timeout, 1e9)  # the timers below take no float("inf")
+    timeout = min(float(timeout), 1e9)  # the timers below take no other number, and not "inf"
     thread = threading.get_ident()
 
     def speak() -> None:

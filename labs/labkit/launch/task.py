@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 
 from labkit.errors import LabError
@@ -68,12 +68,6 @@ class Run:
                 f"launch.run needs a function to run on the ranks, but got {self.task.fn!r}. Leave"
                 " out its parentheses."
             )
-        for name, value in (
-            ("ranks", self.ranks),
-            ("threads", 1 if self.threads is None else self.threads),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
         if self.controller not in CONTROLLERS:
             raise LabError(
                 f"controller must be one of {', '.join(CONTROLLERS)}, not {self.controller!r}."
@@ -94,6 +88,13 @@ class Run:
                 " the "
                 "parameter."
             )
+
+
+def count(name: str, value: object) -> int:
+    """The parameter's value as an int; LabError unless it is one from 1 on, of any type."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
 
 
 def _function(fn: Callable) -> Callable:

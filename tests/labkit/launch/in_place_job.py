@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 
+import numpy as np
 from labkit import errors, lab, world
 from labkit.launch import runs, shm
 
@@ -110,7 +111,7 @@ elif scene == "one after the other":
     show(("reserved", runs.run(is_reserved, controller="torch", timeout=float("inf"))))
     for ranks in (1, 2):
         runs.run(leave_a_message, ranks=ranks)
-        show(("received", runs.run(pass_on, ranks=ranks)))
+        show(("received", runs.run(pass_on, ranks=ranks, timeout=np.float32(60))))
     try:
         runs.run(unsolved)
     except errors.RankFailed as error:

@@ -183,10 +183,7 @@ def main_thread(dump: str) -> list[launch.Frame]:
     """The frames of the main thread, outermost first, in what faulthandler wrote; [] if it is not
     there."""
     for block in re.split(r"(?m)^(?=(?:Current thread|Thread) 0x)", dump):
-        lines = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
-        frames = [
-            launch.Frame(file, int(number), function) for file, number, function in reversed(lines)
-        ]
+        frames = launch.dumped(block)
         if frames and frames[0].function == "<module>":
             return frames
     return []

@@ -31,7 +31,8 @@ For the kit's other parts:
     describe, raised    an exception as plain data, and as the sentence for a rank that raised it
     case_of             what was being tried when an exception was raised
     in_check, of_check  is a line one of a check; what is said of an exception there
-    stack, ranks_text   where a thread is; `ranks 0, 3`
+    stack, dumped       where a thread is, now or in what faulthandler wrote
+    ranks_text          `ranks 0, 3`
     without_code        a sentence about such lines, without what is written in them
     leave_stack         a rank of a batch job leaves its line, should Slurm end it
     refuse_without_mpi  a lab that torchrun started ends with a sentence
@@ -57,6 +58,7 @@ _NAMES_OF = {
     "labkit.launch.diagnosis": [
         "Frame",
         "describe",
+        "dumped",
         "in_check",
         "innermost",
         "is_learners",

@@ -23,6 +23,8 @@ _LIBRARY = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _CHECKS = re.compile(re.escape(str(_SUPPORT)) + r"/lab\d\d(/checks)?\.py")  # the checks of a lab
+# What to do where the files of a run cannot be written.
+NO_ROOM = "Free space for temporary files, or set TMPDIR to another folder before you start Python."
 _LONGEST = 110  # characters of a source line worth showing
 _without: dict[str, str] = {}  # a place as messages of this process told it -> without the code
 
@@ -169,15 +171,25 @@ def read_dump(text: str) -> list[Frame]:
     """
     last: list[Frame] = []
     for block in re.split(r"\n\s*\n|(?m:^(?=(?:Current thread|Thread) 0x))", text):
-        frames = [
-            Frame(file, int(number), function)
-            for file, number, function in re.findall(
-                r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE
-            )
-        ]
+        frames = dumped(block)
         if any(frame.file.startswith(str(_KIT)) and frame.function == "_run" for frame in frames):
-            last = frames[::-1]
+            last = frames
     return last
+
+
+def dumped(block: str) -> list[Frame]:
+    """The frames, outermost first, of one thread in what faulthandler wrote."""
+    lines = re.findall(r'^  File "(.*)", line (\d+) in (.*)$', block, re.MULTILINE)
+    return [
+        Frame(_unescaped(file), int(number), _unescaped(function))
+        for file, number, function in reversed(lines)
+    ]
+
+
+def _unescaped(name: str) -> str:
+    """A name as it is: faulthandler writes letters beyond ASCII as numbers."""
+    letter = r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))"
+    return re.sub(letter, lambda found: chr(int(found[found.lastindex], 16)), name)
 
 
 def raised(rank: int, failure: Failure) -> RankFailed:
@@ -199,7 +211,8 @@ def raised(rank: int, failure: Failure) -> RankFailed:
         text = (
             f"rank {rank} ran to its end, but its result cannot be sent back: {kind}: {message}. "
         )
-        text += "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+        returns = "Return numbers, strings, arrays, or lists, tuples and dicts of them."
+        text += NO_ROOM if kind == "OSError" else returns
     elif kind == "SystemExit":
         text = f"rank {rank} ended itself with sys.exit({message}){where}"
     elif explained:

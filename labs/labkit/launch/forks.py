@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -65,6 +66,7 @@ class _Server(NamedTuple):
 
 
 _running: dict[tuple, _Server] = {}  # by what they were started with, the oldest first
+_one_at_a_time = threading.Lock()
 
 
 def through_forks(commands: list, path: list[str]) -> list:
@@ -75,7 +77,8 @@ def through_forks(commands: list, path: list[str]) -> list:
     """
     if not _can_fork():
         return commands
-    server = _server(commands[0][1], path)
+    with _one_at_a_time:  # the server answers threads that ask it at once with a single line
+        server = _server(commands[0][1], path)
     if server is None:
         return commands
     changed = []
@@ -175,3 +178,4 @@ def end_all() -> None:
 
 
 atexit.register(end_all)
+os.register_at_fork(after_in_child=_running.clear)  # they are the parent's, which may go on

@@ -39,12 +39,13 @@ def run_here(run: Run) -> list:
         )
     with _address(job, run.controller) as address:
         offers = _meet(job, address, run.timeout)
-        process.limit_threads(run.threads or process.fair_threads([cores for cores, _ in offers]))
+        process.limit_threads(process.fair_threads([cores for cores, _ in offers]))
         settings = _torch_settings(job, offers[0][1]) | run.env
         own = _communicator(taking_part) if task.wants_comm else None
         args = (own, *task.args) if task.wants_comm else task.args
         if job.rank < taking_part:
             with (
+                process.threads(run.threads),
                 process.environment(settings),
                 process.output(job.rank, run.echo),
                 _watchdog(job, run.timeout),
@@ -55,7 +56,7 @@ def run_here(run: Run) -> list:
             failure = None
         results = _results(job, payload, failure, run.timeout)[:taking_part]
     if own is not None:
-        _free(own)
+        _free(job, own)
     return results
 
 
@@ -112,17 +113,20 @@ def _dumps(result: object) -> bytes:
 def _communicator(taking_part: int):
     from mpi4py import MPI
 
-    if taking_part == MPI.COMM_WORLD.size:
-        return MPI.COMM_WORLD
     inside = MPI.COMM_WORLD.rank < taking_part
     return MPI.COMM_WORLD.Split(0 if inside else MPI.UNDEFINED)
 
 
-def _free(own) -> None:
-    """Give a communicator made for one run back: MPI has about two thousand of them."""
+def _free(job, own) -> None:
+    """Give a communicator made for one run back: MPI has about two thousand of them.
+
+    One with a message that no rank has received is kept: MPI would give its number to the next
+    run's, and the message with it.
+    """
     from mpi4py import MPI
 
-    if own not in (MPI.COMM_WORLD, MPI.COMM_NULL):
+    inside = own != MPI.COMM_NULL
+    if not job.any(inside and own.Iprobe()) and inside:
         own.Free()
 
 
@@ -157,6 +161,7 @@ def _torch_settings(job, address: tuple[str, str] | None) -> dict[str, str]:
 def _watchdog(job, timeout: float) -> Iterator[None]:
     """After `timeout` seconds say where this rank is stuck, let the others say it too, and end the
     job."""
+    timeout = min(float(timeout), 1e9)  # the timers below take no other number, and not "inf"
     thread = threading.get_ident()
 
     def speak() -> None:

@@ -38,7 +38,7 @@ def _until(done: Callable[[], bool], limit: float) -> bool:
 
 
 class _Job:
-    """The ranks of this job. Every rank calls `gather` and `all_end`, in the same order."""
+    """The ranks of this job. Every rank calls `gather`, `any` and `all_end`, in the same order."""
 
     def __init__(self):
         mpis.prefer_own_cuda()
@@ -70,6 +70,10 @@ class _Job:
         if not _until(self._comm.Ibarrier().Test, limit):
             return None
         return self._comm.allgather(payload)
+
+    def any(self, mine: bool) -> bool:
+        """Does any rank say yes? For ranks that have just met."""
+        return self._comm.allreduce(mine, self._mpi.LOR)
 
     def all_end(self, limit: float) -> bool:
         """Do all ranks end with an uncaught exception within `limit` seconds?"""

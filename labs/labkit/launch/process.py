@@ -65,6 +65,28 @@ def limit_threads(count: int | None) -> None:
         sys.modules["torch"].set_num_threads(count)
 
 
+@contextlib.contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """Let libraries use `count` threads while the block runs; None leaves them alone."""
+    if count is None:
+        yield
+        return
+    before = _threads_of_torch()
+    with environment(dict.fromkeys(plans.THREAD_VARIABLES, str(count))):
+        limit_threads(count)
+        yield
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(before)
+
+
+def _threads_of_torch() -> int:
+    """What PyTorch uses, or will use when it is imported."""
+    if "torch" in sys.modules:
+        return sys.modules["torch"].get_num_threads()
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return max(1, int(first)) if first.isdigit() else world.cores()
+
+
 class _Prefixed(io.TextIOBase):
     """A stdout that writes whole lines, each after the rank's number, past what silences ranks
     above 0."""

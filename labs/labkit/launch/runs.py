@@ -15,7 +15,7 @@ from labkit import builds, world
 from labkit.errors import LabError
 from labkit.launch import forks, outcome, plans
 from labkit.launch.session import Session
-from labkit.launch.task import Run, Task, load_result, save
+from labkit.launch.task import Run, Task, count, load_result, save
 
 _running = False  # in place: is this process inside a function that launch.run runs?
 
@@ -51,6 +51,8 @@ def run(
     that is not here; LabError when nothing can be started, or when ranks are there already and have
     other builds.
     """
+    ranks = count("ranks", ranks)
+    threads = None if threads is None else count("threads", threads)
     wanted = Run(
         Task(fn, args, kwargs), ranks, controller, timeout, threads, env or {}, echo, horovod, mpi
     )

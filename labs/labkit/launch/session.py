@@ -36,7 +36,7 @@ class Session:
         self.done: set[int] = set()
         self.failed: dict[int, float] = {}  # rank -> when it raised
         self.ended: dict[int, tuple[int, float]] = {}  # rank -> (exit code, when)
-        self._partial = [b""] * ranks
+        self._partial = [bytearray() for _ in range(ranks)]  # lines that have not ended yet
         self._event_text = b""
         self.aborts: dict[int, str] = {}
         # The last lines of each rank.
@@ -145,9 +145,11 @@ class Session:
                 self.ended[number] = int(rest[0]), float(rest[1])
 
     def _take_output(self, rank: int, data: bytes) -> None:
-        *lines, self._partial[rank] = (self._partial[rank] + data).split(b"\n")
-        for line in lines:
-            self._show_line(rank, line)
+        self._partial[rank] += data
+        if b"\n" in data:  # a long line comes in many pieces, and is not looked through for each
+            *lines, self._partial[rank] = self._partial[rank].split(b"\n")
+            for line in lines:
+                self._show_line(rank, line)
 
     def _show_line(self, rank: int, line: bytes) -> None:
         # A progress bar rewrites its line after carriage returns; as in a terminal the last text
@@ -172,7 +174,7 @@ class Session:
         for rank, rest in enumerate(self._partial):
             if rest:
                 self._show_line(rank, rest)
-            self._partial[rank] = b""
+            self._partial[rank] = bytearray()
 
     def lost(self) -> set[int]:
         """Ranks that will not give a result."""

@@ -11,10 +11,11 @@ import sysconfig
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 
 from labkit.errors import LabError
+from labkit.launch.diagnosis import NO_ROOM
 
 CONTROLLERS = ("mpi", "torch")
 _INSTALLED = tuple(
@@ -67,12 +68,6 @@ class Run:
                 f"launch.run needs a function to run on the ranks, but got {self.task.fn!r}. Leave"
                 " out its parentheses."
             )
-        for name, value in (
-            ("ranks", self.ranks),
-            ("threads", 1 if self.threads is None else self.threads),
-        ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
         if self.controller not in CONTROLLERS:
             raise LabError(
                 f"controller must be one of {', '.join(CONTROLLERS)}, not {self.controller!r}."
@@ -93,6 +88,13 @@ class Run:
                 " the "
                 "parameter."
             )
+
+
+def count(name: str, value: object) -> int:
+    """The parameter's value as an int; LabError unless it is one from 1 on, of any type."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise LabError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
 
 
 def _function(fn: Callable) -> Callable:
@@ -130,6 +132,11 @@ def save(file: Path, task: Task) -> None:
     try:
         with _own_module_by_value(task.fn) as cloudpickle, file.open("wb") as out:
             cloudpickle.dump((task.fn, task.args, task.kwargs), out, protocol=5)
+    except OSError as error:
+        raise LabError(
+            f"{task.name} and its arguments cannot be written to a temporary file:"
+            f" {error.strerror or error}. {NO_ROOM}"
+        ) from None
     except Exception as error:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise LabError(

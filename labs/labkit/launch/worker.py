@@ -39,11 +39,15 @@ class Folder:
         os.write(self.events, f"{what} {self.rank} {' '.join(map(str, numbers))}\n".encode())
 
     def store(self, name: str, write) -> None:
-        """Write a file that is either complete or not there. `write(file)` fills it."""
-        target = self.file(f"{name}.{self.rank}")
-        with open(target + ".part", "wb") as file:
+        """Write a file that is either complete or not there. `write(file)` fills it.
+
+        Where a result does not fit, the failure takes the room of what was written of it.
+        """
+        part = os.open(self.file(f"part.{self.rank}"), os.O_WRONLY | os.O_CREAT, 0o600)
+        with open(part, "wb") as file:
             write(file)
-        os.replace(target + ".part", target)
+            file.truncate()
+        os.replace(self.file(f"part.{self.rank}"), self.file(f"{name}.{self.rank}"))
 
     def wait_at_gate(self) -> None:
         """Stay until all are through. MPI may have to move messages others wait for, but without
@@ -225,6 +229,7 @@ def main(path: str) -> None:
     child = os.fork()
     if child:
         _watch(folder, child)
+        supervisor.kill_descendants()  # of a fork nobody else finds what the rank has started
         return
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     supervisor.die_with_parent(watcher)

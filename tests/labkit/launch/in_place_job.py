@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 
+import numpy as np
 from labkit import errors, lab, world
 from labkit.launch import runs, shm
 
@@ -43,6 +44,12 @@ def total_torch():
     return value.item()
 
 
+def threads_of_torch():
+    import torch
+
+    return threads(), torch.get_num_threads()
+
+
 def is_reserved():
     """Is rank 0's port kept from others until torch.distributed takes it?"""
     with socket.socket() as other:
@@ -71,6 +78,14 @@ def unsolved():
     raise NotImplementedError("exercise 20.1: Pass a token")
 
 
+def leave_a_message(comm):
+    comm.isend("of the last run", dest=(comm.rank + 1) % comm.size)
+
+
+def pass_on(comm):
+    return comm.sendrecv("of this run", dest=(comm.rank + 1) % comm.size)
+
+
 def stuck(comm):
     if comm.rank == 0:
         return 0
@@ -91,9 +106,12 @@ elif scene == "all ranks":
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
 elif scene == "one after the other":
-    show(("threads", runs.run(threads), runs.run(threads, threads=5)))
+    show(("threads", *(runs.run(threads, threads=count) for count in (None, 5, None))))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))
-    show(("reserved", runs.run(is_reserved, controller="torch")))
+    show(("reserved", runs.run(is_reserved, controller="torch", timeout=float("inf"))))
+    for ranks in (1, 2):
+        runs.run(leave_a_message, ranks=ranks)
+        show(("received", runs.run(pass_on, ranks=ranks, timeout=np.float32(60))))
     try:
         runs.run(unsolved)
     except errors.RankFailed as error:
@@ -104,7 +122,8 @@ elif scene == "many communicators":
     taken = [MPI.COMM_WORLD.Dup() for _ in range(1950)]  # MPICH has 2048 of them
     show(sum(runs.run(who, 0, ranks=1, echo=False)[0][1] for _ in range(150)))
 elif scene == "libraries":
-    show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
+    show([runs.run(total_torch, controller="torch", env={"X": "1"}, threads=2) for _ in range(2)])
+    show(("threads", *(runs.run(threads_of_torch, threads=count) for count in (None, 2, None))))
     show(os.environ.get("X"))
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
 elif scene == "nested":

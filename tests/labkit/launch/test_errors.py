@@ -6,17 +6,19 @@ from __future__ import annotations
 import linecache
 import os
 import re
+import resource
 import signal
 import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 from labkit import errors, launch, paths
 from labkit.counting import on_every_size
-from labkit.launch import cases, diagnosis, mpi_errors, runs
+from labkit.launch import cases, diagnosis, mpi_errors, runs, task, worker
 
 from tests.labkit.launch.leftovers import failed
 
@@ -101,6 +103,20 @@ def of_a_check(name: str):
     return names[name]
 
 
+def of_a_file(file: str):
+    """A function of a file with that name, which crashes."""
+    text = "def stürzt_ab():\n    os.kill(os.getpid(), 11)\n"
+    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    names = {"__name__": "__main__", "os": os}
+    exec(compile(text, file, "exec"), names)
+    return names["stürzt_ab"]
+
+
+def does_not_fit():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    return bytes(10_000)
+
+
 class Odd:
     """Travels, and cannot be built where it arrives."""
 
@@ -133,6 +149,7 @@ NOT_FIT = "rank . failed: the check cannot use what your code gave back: ValueEr
         ),
         *((abort, [alone], ABORTED) for alone in (False, True, True, True)),
         (threading.Lock, [], "TypeError: rank . ran to its end, but its result cannot be sent"),
+        (does_not_fit, [], "OSError: rank . ran to its end, .* Free space for temporary files, or"),
         (lambda odd: None, [Odd()], "ValueError: rank . could not load the function and its argum"),
         (
             lambda: runs.run(len, "x"),
@@ -141,6 +158,7 @@ NOT_FIT = "rank . failed: the check cannot use what your code gave back: ValueEr
         ),
         (on_every_size, [fails_alone], "KeyError: rank 0 failed, in a group of 1 rank: KeyError"),
         (dies_in_a_case, [], "exit: rank 1 died, with root 1: its process ended with exit"),
+        (of_a_file("/ä/語/😀.py"), [], r"SIGSEGV: .*\(line 2 in stürzt_ab: os.kill\(os.getpid"),
         # An error in a check is told without its lines.
         (of_a_check("gives_none"), [forgets], f"TypeError: {NONE}"),
         (of_a_check("does_not_fit"), [], f"ValueError: {NOT_FIT} not((?!line).)*$"),
@@ -267,6 +285,30 @@ def test_sigusr1_is_the_learners():
 def test_nonsense_is_refused(function, arguments, options, says):
     with pytest.raises(errors.LabError, match=says):
         runs.run(function, *arguments, **{"ranks": 1, **options})
+
+
+def test_a_task_that_does_not_fit():
+    with pytest.raises(errors.LabError, match="No space left on device. Free space for temporary"):
+        task.save(Path("/dev/full"), task.Task(len, ("x",), {}))
+
+
+def test_a_failure_is_written_where_the_result_did_not_fit(tmp_path):
+    for name in ("events", "gate"):
+        (tmp_path / name).touch()
+    folder = worker.Folder(str(tmp_path), 0)
+    os.close(folder.events)
+    os.close(folder.gate)
+
+    def fill(file):
+        file.write(bytes(10_000))
+        raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        folder.store("result", fill)
+    room = (tmp_path / "part.0").stat().st_ino
+    folder.store("failure", lambda file: file.write(b"why"))
+    assert (tmp_path / "failure.0").read_bytes() == b"why"
+    assert (tmp_path / "failure.0").stat().st_ino == room
 
 
 def test_a_learners_line_is_not_taken_for_one_of_the_check(tmp_path, monkeypatch):

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 import pytest
 from labkit import launch
 from labkit.launch import forks
 
-from tests.helpers import until
+from tests.helpers import ran, until
 from tests.labkit.launch.leftovers import failed
 
 pytestmark = pytest.mark.slow
@@ -87,6 +89,14 @@ def test_nothing_of_a_run_is_left_in_the_next():
         assert launch.run(leave_a_mark, ranks=2, echo=False) == [(False, False)] * 2
 
 
+def test_children_of_ranks_end_with_the_run():
+    def leave_a_child():
+        return subprocess.Popen(["sleep", "1000"], start_new_session=True).pid
+
+    for child in launch.run(leave_a_child, ranks=2, echo=False):
+        assert not psutil.pid_exists(child)
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [
@@ -110,6 +120,19 @@ def test_a_server_that_has_ended_is_started_again():
         assert launch.run(os.getpid, ranks=1, echo=False)
         (server,) = servers(psutil.Process())
         server.kill()
+
+
+def test_runs_of_several_threads_share_a_server(monkeypatch):
+    launch.run(os.getpid, ranks=1, echo=False)
+    (server,) = servers(psutil.Process())
+    monkeypatch.setattr(forks, "_PATIENCE", 10)
+    server.suspend()  # until all have asked it
+    with ThreadPoolExecutor(4) as pool:
+        started = [pool.submit(launch.run, os.getpid, ranks=1, echo=False) for _ in range(4)]
+        time.sleep(0.5)
+        server.resume()
+    assert len({run.result()[0] for run in started}) == 4
+    assert until(lambda: servers(psutil.Process()) == [server])
 
 
 def test_what_cannot_be_imported_leaves_ranks_cold(monkeypatch):
@@ -144,6 +167,23 @@ def test_a_killed_notebook_leaves_nothing(tmp_path):
     notebook.communicate()
     assert psutil.wait_procs(alive, timeout=20)[1] == []
     assert until(lambda: not list(tmp_path.glob("forks-*")))
+
+
+FORKING = """
+import numpy, os, sys
+from labkit import launch
+
+launch.run(len, "x", ranks=1)
+if os.fork() == 0:
+    sys.exit()
+os.wait()
+print(launch.run(len, "x", ranks=1))
+"""
+
+
+def test_a_fork_of_the_notebook_leaves_the_server_alone():
+    done = ran(sys.executable, "-c", FORKING)
+    assert done.stdout == "[1]\n", done.stderr
 
 
 IMPATIENT = """

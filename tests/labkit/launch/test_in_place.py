@@ -68,10 +68,12 @@ def test_code_without_a_communicator_uses_all_ranks():
 def test_one_run_after_the_other():
     done = job(2, "one after the other", threads="")
     fair = str(max(1, world.cores() // 2))
-    assert all_got(done, 2, ("threads", [fair] * 2, ["5"] * 2)), done.stdout
+    assert all_got(done, 2, ("threads", [fair] * 2, ["5"] * 2, [fair] * 2)), done.stdout
     # Nothing in shared memory has a name, which could stay behind.
     assert all_got(done, 2, ("mapped", [[], []]))
     assert all_got(done, 2, ("reserved", [True, True])), "torch.distributed's port"
+    received = [("received", ["of this run"] * ranks) for ranks in (1, 2)]
+    assert all_got(done, 2, *received), "and no message that the run before has left"
     unsolved = ("NotImplementedError", "exercise 20.1: Pass a token")
     assert all_got(done, 2, unsolved), "a failure of all ranks can be caught"
 
@@ -86,6 +88,8 @@ def test_torch_distributed_and_horovod_in_place():
     sums = [(2.0, 2, True)] * 2
     done = job(2, "libraries")
     assert all_got(done, 2, [[2.0, 2.0], [2.0, 2.0]], None, [sums, [1, 2], sums]), done.stdout
+    chosen = [("1", 1)] * 2  # by a person, with OMP_NUM_THREADS
+    assert all_got(done, 2, ("threads", chosen, [("2", 2)] * 2, chosen)), done.stdout
 
 
 REFUSED = (

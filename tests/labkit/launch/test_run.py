@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from labkit import lab, launch, world
 from labkit.launch import plans
+from labkit.launch.session import Session
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 FORTY = 40  # a name of this module that a function below refers to
@@ -44,7 +45,8 @@ def test_large_arrays_travel_both_ways():
     import numpy as np
 
     sent = np.arange(4_000_000, dtype=np.float64)
-    back = launch.run(lambda data: data[::-1] * (1 + world.rank()), sent, ranks=2)
+    both = np.arange(4)[2]  # a number of NumPy's
+    back = launch.run(lambda data: data[::-1] * (1 + world.rank()), sent, ranks=both, threads=both)
     assert np.array_equal(back[1], 2 * sent[::-1])
 
 
@@ -65,6 +67,17 @@ def test_output_is_prefixed_and_complete(capfd):
         mine = [line for line in out if line.startswith(f"[{rank}] ")]
         assert mine == [f"[{rank}] {text}" for text in [f"from Python {rank}", *texts]]
     assert len(out) == 14
+
+
+def test_a_line_that_comes_in_many_pieces():
+    shown = []
+    begin = time.process_time()
+    with Session(1, shown.append) as session:
+        for _ in range(10_000):
+            session._take_output(0, b"x" * 1000)
+        session._take_output(0, b"\nlast\n")
+    assert shown == ["[0] " + "x" * 10_000_000, "[0] last"]
+    assert time.process_time() < begin + 3, "a minute where each piece costs as much as the line"
 
 
 def test_output_streams_while_ranks_run(monkeypatch):

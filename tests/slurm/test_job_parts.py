@@ -303,6 +303,7 @@ JOBS = [
     ("mpich", "/opt/mpi/bin/mpirun", "", f"/opt/mpi/bin/mpirun -n 8 -ppn 4 {RANK}", ""),
     ("openmpi", "srun", "NCCL_SOCKET_IFNAME=ib0", f"srun {BOUND}", "NCCL_SOCKET_IFNAME=ib0"),
     ("mpich", "srun", "LABKIT_GPU_FORM=none", f"srun {SLURM} {RANK}", ""),
+    ("mpich", "srun --gpu-bind=closest", "", f"srun --gpu-bind=closest {SLURM} {RANK}", ""),
 ]
 
 

@@ -22,7 +22,8 @@ from slurm.job.shape import Shape
 # their name.
 _PASSED_ON = (
     *("LABKIT_", "MV2_", "MVP_", "HOROVOD_", "NCCL_", "UCX_", "FI_"),
-    *("SLURM_JOB_ID", "SITE", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
+    *("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SITE"),
+    *("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 
 from labkit import errors, lab, world
-from labkit.launch import runs, shm
+from labkit.launch import notes, runs, shm
 
 lab.start("00_check_environment")
 scene = sys.argv[1]
@@ -67,6 +68,11 @@ def one_fails(comm):
     comm.recv(source=1)
 
 
+def fail_in_turn():
+    time.sleep(0.3 * (1 - world.rank()))
+    raise ValueError
+
+
 def unsolved():
     raise NotImplementedError("exercise 20.1: Pass a token")
 
@@ -107,6 +113,14 @@ elif scene == "libraries":
     show([runs.run(total_torch, controller="torch", env={"X": "1"}) for _ in range(2)])
     show(os.environ.get("X"))
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
+elif scene == "clocks differ":
+    clock = time.time
+    time.time = lambda: clock() + 100 * world.rank()
+    try:
+        runs.run(fail_in_turn)
+    except errors.RankFailed as error:
+        show(str(error).partition(" failed")[0])
+    notes.failed("so late")
 elif scene == "nested":
     runs.run(lambda: runs.run(alone, 1))
 elif scene == "outside":

@@ -42,7 +42,8 @@ def here() -> dict:
         **versions(),
         **builds.in_use(),
         **batch_job(),
-        **git(str(paths.root())),
+        # Only rank 0 writes. All ranks of a job asking git at once would keep the file system busy.
+        **(git(str(paths.root())) if world.is_root() else {}),
     }
 
 

@@ -96,6 +96,8 @@ elif scene == "all ranks":
     show(runs.run(alone, 10, ranks=2))
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
+    socket.gethostname = lambda: f"node{world.rank() // 2}"
+    show(f"{runs.nodes_here(3)} nodes")
 elif scene == "one after the other":
     show(("threads", runs.run(threads), runs.run(threads, threads=5)))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))

@@ -60,7 +60,7 @@ def test_results_are_the_same_on_every_rank(size, wanted):
 
 def test_code_without_a_communicator_uses_all_ranks():
     done = job(3, "all ranks")
-    assert all_got(done, 3, [10, 11, 12], [20, 21, 22], 3)
+    assert all_got(done, 3, [10, 11, 12], [20, 21, 22], 3, "'2 nodes'")
     assert "2 ranks were asked for; this job has 3, and all take part." in done.stdout
     assert done.stdout.count("ranks were asked for") == 1  # once is enough
     assert done.stdout.count("hello") == 3  # echo=False of the second run

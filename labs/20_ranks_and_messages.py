@@ -410,7 +410,8 @@ predict("20.3", short_us=..., long_GB_per_s=...)
 
 # %% [markdown]
 # The next cell prints the time of one message for each size. It plots this time on the left, and
-# the bytes per second on the right.
+# the bytes per second on the right. In a batch job the two are ranks 0 and 1, which usually run on
+# the same node. [Lab 22](22_latency_and_bandwidth.ipynb) also measures messages between nodes.
 
 # %%
 def ping_pong(comm):

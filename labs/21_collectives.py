@@ -475,7 +475,7 @@ check("21.4", average)
 # ### Measure
 # Now we compare your two algorithms and MPI's own on real ranks of this machine. They take turns,
 # so that interference from other programs affects all of them. There is one rank for each core, but
-# at least two and at most four. This takes a few seconds.
+# at least two and at most four. A batch job measures on all of its ranks. This takes a few seconds.
 
 # %%
 def race(comm):
@@ -497,14 +497,14 @@ def race(comm):
     return times
 
 
-ranks = max(2, min(4, world.cores()))
+ranks = launch.ranks_here(max(2, min(4, world.cores())))
 per_rank = launch.run(race, ranks=ranks)
 times = per_rank[0]
 plots.lines(
     {name: {n: 1e6 * time.samples for n, time in row.items()} for name, row in times.items()},
     xlabel="bytes of the vector",
     ylabel="time (µs)",
-    title=f"Allreduce on {len(per_rank)} real ranks of this machine",
+    title=f"Allreduce on {len(per_rank)} real ranks",
     logx=True,
     logy=True,
     xbytes=True,
@@ -547,8 +547,9 @@ for name, row in times.items():
 # one.
 #
 # Points that are listed as *not steady* varied much from sample to sample ([lab 01](01_time_it_properly.ipynb)), most likely
-# because the cores are busy with other programs, so run the cell again. Here all messages go
-# through memory. For a network between machines, look at the computed curves above.
+# because the cores are busy with other programs, so run the cell again. On one machine all messages
+# go through memory. For a network between machines, look at the computed curves above, or run
+# `make submit LAB=21 NODES=2`.
 #
 # ### What you take away
 # - Broadcast makes all ranks equal, and allreduce adds up vectors and gives the sum to all ranks.

@@ -29,7 +29,7 @@
 import json
 
 import pandas
-from labkit import check, cluster, hint, lab, launch, predict, record, world
+from labkit import check, cluster, hint, lab, launch, predict, record
 from support import lab61
 
 lab.start("61_tf_distribute")
@@ -433,7 +433,7 @@ for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items()
 
 # %%
 rows = {}
-hosts = ranks // world.local_size() if world.launcher() else 1
+hosts = launch.nodes_here(ranks)
 for (net, way), outcome in sorted(outcomes.items()):
     alone = outcome.alone or outcomes[net, lab61.RING].alone
     share = alone.median / outcome.step.median

@@ -192,7 +192,11 @@ def with_parameters(path: Path, values: dict[str, object]) -> Iterator[Path]:
         yield path
         return
     text = labfile.with_parameters(path.read_text(encoding="utf-8"), values)
-    with tempfile.TemporaryDirectory(dir=paths.home(), prefix="run-") as folder:
+    with tempfile.TemporaryDirectory(
+        dir=paths.home(),
+        prefix="run-",
+        ignore_cleanup_errors=True,  # NFS keeps a name for a file that a rank has still open
+    ) as folder:
         copy = Path(folder) / path.name
         copy.write_text(text, encoding="utf-8")
         yield copy

@@ -56,7 +56,8 @@ def by_arrays_alone(comm, function: Callable, *args: object) -> None:
 
     An error if a request of the function's was never waited for.
     """
-    # A message that nobody received must not reach what is called next.
+    # A message that nobody received must not reach what is called next. So this communicator is
+    # never freed: MPI would give its number to the next one, and the message with it.
     messages = ArraysOnly(comm.Dup())
     function(messages, *args)
     comm.Barrier()  # a rank that is done waits, so that a hang is told in its own case

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from labkit import check, data, expect, paths, timing
+from labkit import check, data, expect, launch, paths, timing, world
 from labkit.errors import CheckFailed, LabError
 
 SHORTEST = 1e-3  # seconds: shorter sleeps are put together, the system would oversleep most of them
@@ -439,13 +439,26 @@ def write(n: int, side: int, shards: int) -> Stored:
     """Store n images of side x side pixels in a new folder in paths.home(), class by class.
 
     They are scikit-learn's digits, enlarged, with noise, as JPEG. All are deleted when the process
-    ends.
+    ends. The ranks of a batch job share one folder, which lies in the job's own and is deleted with
+    it, however the job ends.
     """
-    jpegs, labels = _images(n, side)
-    home = paths.home()
-    home.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="lab15-", dir=home))
+    of_job = os.environ.get("LABKIT_NOTES")
+    if of_job and world.launcher():
+        return launch.run(_write_on_root, of_job, n, side, shards, ranks=world.size())[0]
+    folder = Path(tempfile.mkdtemp(prefix="lab15-", dir=paths.home()))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return _write_into(folder, n, side, shards)
+
+
+def _write_on_root(comm, of_job: str, n: int, side: int, shards: int) -> Stored | None:
+    """Rank 0 alone writes, into a new folder in that of the job."""
+    if comm.rank:
+        return None
+    return _write_into(Path(tempfile.mkdtemp(prefix="lab15-", dir=of_job)), n, side, shards)
+
+
+def _write_into(folder: Path, n: int, side: int, shards: int) -> Stored:
+    jpegs, labels = _images(n, side)
     files = [folder / str(label) / f"{number:06}.jpg" for number, label in enumerate(labels)]
     for path, jpeg in zip(files, jpegs, strict=True):
         path.parent.mkdir(exist_ok=True)

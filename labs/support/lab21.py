@@ -8,7 +8,7 @@ from inspect import signature
 import numpy as np
 import virtual
 from labkit import check, expect, launch, predict
-from labkit.counting import CallLog, by_arrays_alone, on_every_size, sizes_of_groups
+from labkit.counting import EVERY_SIZE, CallLog, by_arrays_alone, on_every_size, sizes_of_groups
 from labkit.errors import counted
 from labkit.timing import human
 
@@ -97,7 +97,7 @@ def right_on_many(function, want, chunk, steps):
         return np.array_split(vector, comm.size)[comm.rank] if chunk else vector
 
     # The first root, and one from which the numbers go around the end.
-    for root in roots_of(function, MANY)[::20][:2]:
+    for root in roots_of(function, MANY)[:2]:
         cluster = virtual.Cluster(MANY, machine=virtual.ideal(**MODEL))
         run = cluster.run(part_asked, virtual.by_rank(vectors), *root)
         where = f"{MANY} simulated ranks" + (f", root {root[0]}" if root else "")
@@ -121,9 +121,15 @@ def right_on_many(function, want, chunk, steps):
 
 
 def roots_of(function, size):
-    """[root] for each rank that can be the root; [] alone for a function that has none."""
-    rooted = "root" in signature(function).parameters
-    return [[root] for root in range(size)] if rooted else [[]]
+    """[root] for each rank that is tried as the root; [] alone for a function that has none.
+
+    Of a large group's ranks only three: every try takes a communicator, and MPI has about two
+    thousand of them.
+    """
+    if "root" not in signature(function).parameters:
+        return [[]]
+    roots = range(size) if size <= EVERY_SIZE else (0, size // 3, size - 1)
+    return [[root] for root in roots]
 
 
 def expect_results(comm, function, want, chunk):

@@ -185,8 +185,7 @@ class Inside(NamedTuple):
     """What a rank tells of itself.
 
     library: "MPICH 5.0.2". text: of MPI_Get_library_version. mpiname: what that tool prints. files:
-    the MPI libraries that the process has mapped. level: the thread level that MPI gave. on_node:
-    ranks on its node.
+    the MPI libraries that the process has mapped. level: the thread level that MPI gave.
     """
 
     library: str
@@ -194,7 +193,6 @@ class Inside(NamedTuple):
     mpiname: str
     files: list[str]
     level: str
-    on_node: int
 
 
 def settings_of(library: str) -> dict[str, dict[str, str]]:
@@ -233,7 +231,7 @@ def look_inside() -> Inside:
     hvd.shutdown()  # it leaves MPI to mpi4py
     tool = mpis.mpiname()
     library = " ".join(map(str, mpis.identify(text, tool)))
-    return Inside(library, text, tool, mpis.loaded(), level, world.local_size())
+    return Inside(library, text, tool, mpis.loaded(), level)
 
 
 def thread_level() -> str:

@@ -399,9 +399,12 @@ def _wait(request) -> None:
 
 def recorded(
     comm, cause: str | None, seed: int, steps: int
-) -> tuple[profiling.Profile, np.ndarray, tuple[int | None, str]]:
+) -> tuple[profiling.Profile | None, np.ndarray, tuple[int | None, str]]:
     """Play a case with naps and messages. Returns its Profile, each rank's images, and (culprit,
     cause).
+
+    Only rank 0 returns the Profile: it grows with the square of the ranks, and launch.run would
+    send each rank's to every other.
 
     cause: one of CAUSES; None: any but jitter. What is drawn is drawn with the seed, the same on
     every rank.
@@ -415,7 +418,8 @@ def recorded(
     profile = profiling.record(
         lambda: _play(comm, todo, next(played)), steps=steps, comm=comm, overhead=False
     )
-    return profile, todo.images, (None if cause == "jitter" else culprit, cause)
+    told = profile if comm.rank == 0 else None
+    return told, todo.images, (None if cause == "jitter" else culprit, cause)
 
 
 def _play(comm, todo: Work, step: int) -> None:

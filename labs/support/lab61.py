@@ -295,6 +295,7 @@ class Order(NamedTuple):
     repeat: int  # timed rounds
     workers: int
     proof: int  # steps that are compared with one process
+    cores: list[int]  # that it may use: those of all ranks of its node; [] on macOS
 
 
 class Outcome(NamedTuple):
@@ -449,6 +450,8 @@ def play(pipe, role: Callable, order: Order) -> None:
     """In a process of its own: the role; its report goes into pipe. It stays until it is told to
     end."""
     os.environ["TF_CONFIG"] = order.tf_config
+    if order.cores:  # else all processes of a node would share those of the rank that starts them
+        os.sched_setaffinity(0, order.cores)
     try:
         report = ("report", role(order, pipe))
     except Exception as error:  # whatever the learner's step raises is told by the rank
@@ -507,15 +510,18 @@ def train(
         "TF_NUM_INTEROP_THREADS": "4",
     }
     results = launch.run(
-        _on_rank, *pickled, list(ways), nodes, order, ranks=ranks, threads=1, env=env, timeout=LIMIT
+        on_rank, *pickled, list(ways), nodes, order, ranks=ranks, threads=1, env=env, timeout=LIMIT
     )
     return results[0]
 
 
-def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order: dict) -> dict:
+def on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order: dict) -> dict:
     """On each rank: the processes of its nodes. Returns what came of all."""
     outcomes = {}
-    names = comm.allgather(socket.gethostname())
+    places = comm.allgather(launch.my_cores())
+    names = [name for name, _ in places]
+    of_node = {core for name, cores in places if name == names[comm.rank] for core in cores}
+    order = {**order, "cores": sorted(of_node)}
     # Triton first, as `noise` explains. A rank whose host has an earlier one starts none.
     preload = ["triton._C.libtriton", "tensorflow", "keras"]
     env = {**noise.SETTINGS, **os.environ}
@@ -524,7 +530,7 @@ def _on_rank(comm, step: bytes, tf_config: bytes, ways: list, nodes: int, order:
         own = [seat for seat in everyone if names.index(names[seat.node % comm.size]) == comm.rank]
         roles = {"chief": chief, "ps": server, "worker": mirrored_worker if way == RING else server}
         with ports.agree(comm, len(everyone)) as first:
-            configs = _configs(names, way, everyone, first, cloudpickle.loads(tf_config))
+            configs = configs_of(names, way, everyone, first, cloudpickle.loads(tf_config))
             calls = [
                 (play, roles[seat.job], Order(configs[seat], step, kinds, workers=nodes, **order))
                 for seat in own
@@ -567,16 +573,21 @@ def _reports(processes: dict[str, launch.Process]) -> dict[str, object]:
     return reports
 
 
-def _configs(
+def configs_of(
     names: list[str], way: str, everyone: list[Seat], base: int, tf_config: Callable
 ) -> dict[Seat, str]:
     """TF_CONFIG of each seat: the learner's with a ring, the kit's own with servers. names: hosts
-    by rank."""
-    hosts = list(dict.fromkeys(names))  # ranks fill hosts one after the other
+    by rank.
+
+    The learner's is for ranks that fill one host after the other, with as many on each. Where a
+    job's do not, a ring gets the kit's own, too.
+    """
+    hosts = list(dict.fromkeys(names))
     if len(hosts) == 1:
         hosts = ["127.0.0.1"]
         names = hosts * len(names)
-    if way == RING:
+    each = len(names) // len(hosts)
+    if way == RING and names == [host for host in hosts for _ in range(each)]:
         return {
             seat: tf_config(slurm_of(seat.index, len(everyone), hosts), hosts, base)
             for seat in everyone

@@ -230,7 +230,9 @@ def meeting(comm, meet: str) -> Iterator[dict[str, str]]:
             variables |= {"GLOO_RENDEZVOUS_FOLDER": folder, "HOSTNAME": f"process-{rank}"}
             variables |= {"RANK": rank, "LOCAL_RANK": "0", "CROSS_RANK": rank}
             variables |= {"SIZE": size, "LOCAL_SIZE": "1", "CROSS_SIZE": size}
-            variables |= {"GLOO_IFACE": "lo"} if together else {}
+            # Between nodes the site file's, of which the environment of `_child` is cleaned.
+            interface = "lo" if together else os.environ.get("HOROVOD_GLOO_IFACE")
+            variables |= {"GLOO_IFACE": interface} if interface else {}
             yield {f"HOROVOD_{name}": value for name, value in variables.items()}
     elif meet == "torch":
         with ports.agree(comm, 1) as port:  # what torchrun would set

@@ -56,7 +56,11 @@ def run(lab: str) -> int:
     with (
         copies.with_parameters(path, values) as script,
         # For the ranks' notes: a folder that every node sees.
-        tempfile.TemporaryDirectory(dir=paths.home(), prefix=f"job-{shape.number}-") as folder,
+        tempfile.TemporaryDirectory(
+            dir=paths.home(),
+            prefix=f"job-{shape.number}-",
+            ignore_cleanup_errors=True,  # NFS keeps a name for a file that a rank has still open
+        ) as folder,
     ):
         env["LABKIT_NOTES"] = folder
         command = launcher.command(shape, [sys.executable, str(script)], env, Path(folder))

@@ -22,7 +22,8 @@ from slurm.job.shape import Shape
 # their name.
 _PASSED_ON = (
     *("LABKIT_", "MV2_", "MVP_", "HOROVOD_", "NCCL_", "UCX_", "FI_"),
-    *("SLURM_JOB_ID", "SITE", "PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
+    *("SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SITE"),
+    *("PYTHONPATH", "LD_LIBRARY_PATH", "MPI4PY_MPIABI"),
 )
 
 
@@ -50,6 +51,8 @@ def command(
         hostfile.write_text("".join(lines), encoding="utf-8")
     program = launcher if dry else _program(launcher, env)
     _refuse_lost(name, own_options, env)
+    # How a site binds GPUs is its own decision: of two such options, srun takes the last.
+    bound = any(option.startswith("--gpu-bind") for option in own_options)
     options = launch.launcher_options(
         kind(launcher, env) if dry else program,
         "job" if len(set(shape.tasks)) == 1 else "uneven",
@@ -57,7 +60,7 @@ def command(
         nodes=len(shape.hosts),
         each=max(shape.tasks),
         hostfile=hostfile,
-        gpus=0 if env.get("LABKIT_GPU_FORM") == "none" else shape.gpus,
+        gpus=0 if bound or env.get("LABKIT_GPU_FORM") == "none" else shape.gpus,
         variables=_passed_on(env),
     )
     return [program, *own_options, *options, *rank]

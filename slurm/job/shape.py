@@ -37,8 +37,9 @@ def read(env: Mapping[str, str]) -> Shape:
         tasks = (1,) * len(hosts)
     wanted = int(env.get("SLURM_CPUS_PER_TASK") or 1)
     # Threads beyond the cores that are there only get in the way. A tabletop's nodes claim more
-    # cores than they have, and all of them share those of one machine.
-    sharing = sum(tasks) if env.get("SITE") == "tabletop" else max(tasks)
+    # cores than they have, and all of them share those of one machine. Elsewhere these are the
+    # cores of the first node, which only its own ranks share.
+    sharing = sum(tasks) if env.get("SITE") == "tabletop" else tasks[0]
     threads = max(1, min(wanted, world.cores() // sharing))
     # "2" or "a100:2": --gpus-per-task shows a rank no others, however many its node has.
     gpus = env.get("SLURM_GPUS_PER_TASK") or env.get("SLURM_GPUS_ON_NODE") or "0"

@@ -1,10 +1,12 @@
 """A learner's copies of a lab: brought, begun afresh, the newer of the two wins, and nothing is
 lost."""
 
+import errno
 import os
 import shutil
 import time
 from pathlib import Path
+from unittest import mock
 
 import jupytext
 import nbformat
@@ -152,3 +154,12 @@ def test_reset_begins_afresh(pair, capsys):
     assert "Lab 90_tiny is fresh" in capsys.readouterr().out
     copies.reset("90_tiny", pair.root)
     assert len(tiny_lab.set_aside()) == 2, "nothing to set aside the second time"
+
+
+def test_a_changed_copy_that_cannot_be_deleted_does_not_fail_its_run(tmp_path, monkeypatch):
+    """NFS keeps a file that a rank has still open, under another name."""
+    script = tmp_path / "90_tiny.py"
+    script.write_text('# %% tags=["parameters"]\nlength = 10\n', encoding="utf-8")
+    with copies.with_parameters(script, {"length": 7}) as copy:
+        assert "length = 7" in copy.read_text(encoding="utf-8")
+        monkeypatch.setattr(os, "rmdir", mock.Mock(side_effect=OSError(errno.ENOTEMPTY, "busy")))

@@ -206,6 +206,13 @@ def test_many_writers_and_killed_ones_spoil_no_line():
     assert frame["writer"].iloc[-1] == -1
 
 
+def test_a_rank_that_does_not_write_does_not_ask_git(monkeypatch):
+    monkeypatch.setattr(world, "is_root", lambda: False)
+    monkeypatch.setattr(provenance, "git", mock.Mock(side_effect=AssertionError))
+    assert record.add("step", value=1)["value"] == 1
+    assert not record.path(STEM).exists()
+
+
 def test_revision_and_changes_of_a_checkout(tmp_path, monkeypatch):
     def git(*arguments):
         identity = ["-c", "user.name=me", "-c", "user.email=me@example.org"]

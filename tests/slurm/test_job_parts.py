@@ -36,19 +36,22 @@ def slurm(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variables", "threads"),
+    ("tasks", "variables", "threads"),
     [
-        ({}, 1),
-        ({"SLURM_CPUS_PER_TASK": "3"}, 3),
-        ({"SLURM_CPUS_PER_TASK": "16"}, 4),
-        ({"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}, 2),  # 8 cores in all, for 3 ranks
+        ((2, 1), {}, 1),
+        ((2, 1), {"SLURM_CPUS_PER_TASK": "3"}, 3),
+        ((2, 1), {"SLURM_CPUS_PER_TASK": "16"}, 4),
+        ((1, 2), {"SLURM_CPUS_PER_TASK": "16"}, 8),  # the 8 cores are the first node's
+        # 8 cores in all, for 3 ranks
+        ((2, 1), {"SLURM_CPUS_PER_TASK": "16", "SITE": "tabletop"}, 2),
     ],
 )
-def test_the_shape_of_a_job(variables, threads, slurm, monkeypatch):
+def test_the_shape_of_a_job(tasks, variables, threads, slurm, monkeypatch):
     """A rank's threads are the job's cores, but no more than there are."""
     monkeypatch.setattr(job_shape.world, "cores", lambda: 8)
+    slurm["SLURM_TASKS_PER_NODE"] = f"{tasks[0]},{tasks[1]}"
     shape = job_shape.read(slurm | GPUS | variables)
-    assert (shape.hosts, shape.tasks, shape.ranks) == (("n7", "n8"), (2, 1), 3)
+    assert (shape.hosts, shape.tasks, shape.ranks) == (("n7", "n8"), tasks, 3)
     assert (shape.gpus, shape.threads) == (2, threads)
 
 
@@ -303,6 +306,7 @@ JOBS = [
     ("mpich", "/opt/mpi/bin/mpirun", "", f"/opt/mpi/bin/mpirun -n 8 -ppn 4 {RANK}", ""),
     ("openmpi", "srun", "NCCL_SOCKET_IFNAME=ib0", f"srun {BOUND}", "NCCL_SOCKET_IFNAME=ib0"),
     ("mpich", "srun", "LABKIT_GPU_FORM=none", f"srun {SLURM} {RANK}", ""),
+    ("mpich", "srun --gpu-bind=closest", "", f"srun --gpu-bind=closest {SLURM} {RANK}", ""),
 ]
 
 

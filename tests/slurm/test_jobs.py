@@ -41,7 +41,7 @@ SLEEPS = ends_badly.line("time.sleep(600)")
 SECONDS = 400  # to end a job that hangs; no speed is asserted
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 60)]
 # They have something to do for several ranks on each of several nodes.
-FOUR = ("20", "26", "53")
+FOUR = ("20", "21", "26", "53")
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
 
 
@@ -228,7 +228,10 @@ def test_a_labs_batch_script_runs(cluster, stem):
     job = cluster.submit(f"slurm/{stem}.sbatch", *options, SOLVED="1", SET=values, **strict)
     state, code, output = cluster.wait(job)
     assert (state, code) == ("COMPLETED", "0:0"), output
-    assert_ran_well(stem, output, cluster.records(job))
+    records = cluster.records(job)
+    assert_ran_well(stem, output, records)
+    if stem[:2] in FOUR:
+        assert 4 in {entry["ranks"] for entry in records}, "it measures on all ranks"
 
 
 def test_a_job_that_hangs_into_its_limit_says_where(cluster, bad_jobs):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import sys
 import time
 
+import cloudpickle
 import numpy as np
 import pytest
-from labkit import timing
+from labkit import launch, timing
 from labkit.errors import LabError
 from support import lab61
 
@@ -49,6 +51,50 @@ def tf_config(slurm, hosts, port):
     workers = [f"{hosts[0]}:{port + task}" for task in range(tasks)]
     task = {"type": "worker", "index": int(slurm["SLURM_PROCID"])}
     return json.dumps({"cluster": {"worker": workers}, "task": task})
+
+
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        (["n1", "n1"], ["127.0.0.1", "127.0.0.1"]),
+        (["n1", "n1", "n2", "n2"], ["n1", "n1", "n1", "n1"]),  # as the learner's says
+        (["n1", "n1", "n1", "n2"], ["n1", "n1", "n1", "n2"]),
+        (["n1", "n2", "n1", "n2"], ["n1", "n2", "n1", "n2"]),
+    ],
+)
+def test_a_ring_whose_ranks_fill_no_equal_nodes_gets_the_kits_own_addresses(names, hosts):
+    seats = lab61.seats(lab61.RING, len(names))
+    configs = lab61.configs_of(names, lab61.RING, seats, 5000, tf_config)
+    for seat in seats:
+        workers = json.loads(configs[seat])["cluster"]["worker"]
+        assert [address.partition(":")[0] for address in workers] == hosts
+
+
+def cores_of_workers(comm, cores) -> list[int]:
+    """Each rank is bound to one core. Returns the cores of the second process of the first one."""
+
+    def looks(order, pipe):
+        step = timing.Measurement(np.ones(5))
+        return {"net": lab61.Outcome(step, {}, sorted(os.sched_getaffinity(0)))}
+
+    def without_tensorflow(calls, env, preload):
+        return processes(calls, env)
+
+    processes = launch.processes
+    launch.processes = without_tensorflow
+    lab61.mirrored_worker = looks
+    os.sched_setaffinity(0, {cores[comm.rank]})
+    order = {"batch": 1, "repeat": 1, "proof": 1}
+    pickled = cloudpickle.dumps(tf_config)
+    ways = [(lab61.RING, ("net",))]
+    return lab61.on_rank(comm, b"", pickled, ways, 2, order)["net", lab61.RING].losses
+
+
+def test_a_nodes_processes_may_use_the_cores_of_all_of_its_ranks():
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    if len(cores) < 2:
+        pytest.skip("two ranks need a core each to be bound to")
+    assert launch.run(cores_of_workers, cores, ranks=2) == [cores, cores]
 
 
 def broken_step(strategy, net, optimizer, pictures, labels):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -34,6 +35,25 @@ def test_spans_are_of_all_rounds_and_ranks():
     assert spans["memory (MB)"]["FSDP2"] == (100, 300)
     assert "PyTorch alone" in spans["images/s"]
     assert lab65.show(spans).loc["FSDP2", "lines changed"] == "12"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "of_site", "interface"),
+    [
+        (["n1", "n1"], "ib0", "lo"),
+        (["n1", "n2"], "ib0", "ib0"),
+        (["n1", "n2"], None, None),  # Gloo's own choice
+    ],
+)
+def test_the_interface_of_horovods_processes(hosts, of_site, interface, monkeypatch):
+    monkeypatch.delenv("HOROVOD_GLOO_IFACE", raising=False)
+    if of_site:
+        monkeypatch.setenv("HOROVOD_GLOO_IFACE", of_site)
+    comm = mock.Mock(rank=0, size=2)
+    comm.allgather.return_value = hosts
+    comm.bcast.side_effect = lambda own: own
+    with lab65.meeting(comm, "horovod") as variables:
+        assert variables.get("HOROVOD_GLOO_IFACE") == interface
 
 
 @linux

@@ -113,7 +113,7 @@ class Study:
         return [
             {**entry, "nodes": job.nodes, "job": job.number}
             for job in self.jobs
-            for entry in job.entries()
+            for entry in _of_last_start(job.entries())
             if result in (None, entry["result"])
             and all(entry.get(key) == value for key, value in where.items())
             and isinstance(entry.get("seconds"), int | float)
@@ -134,6 +134,13 @@ class Study:
             weak=result.startswith("weak"),
             title=f"{result}: speed-up on {self.jobs[0].site}",
         )
+
+
+def _of_last_start(entries: list[dict]) -> list[dict]:
+    """Those since Slurm last began the job: one that was requeued measures everything again."""
+    # None: of a release that did not count.
+    last = max((entry.get("restarts") or 0 for entry in entries), default=0)
+    return [entry for entry in entries if (entry.get("restarts") or 0) == last]
 
 
 def _largest(of_job):

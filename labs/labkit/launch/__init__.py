@@ -6,6 +6,7 @@ For labs:
                         rank
     ranks_here          how many ranks a run will use: those of the launcher this file runs under,
                         else n
+    nodes_here          on how many nodes so many ranks are; 1 where no launcher started this file
     case                `with case("with root 1"):` errors and hangs inside say that; check.case in
                         labs
 
@@ -85,7 +86,7 @@ _NAMES_OF = {
         "sharing_variables",
     ],
     "labkit.launch.process": ["environment", "my_cores"],
-    "labkit.launch.runs": ["ranks_here", "run"],
+    "labkit.launch.runs": ["nodes_here", "ranks_here", "run"],
     "labkit.launch.supervisor": ["adopt_orphans", "die_with_parent"],
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}

@@ -97,7 +97,7 @@ def _call(fn: Callable, args: tuple, kwargs: dict) -> tuple[bytes, diagnosis.Fai
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # sys.exit inside the function ends a rank just as well
-        failure = diagnosis.describe(error, phase, time.time())
+        failure = diagnosis.describe(error, phase, meeting.now())
         return pickle.dumps(failure), failure
 
 

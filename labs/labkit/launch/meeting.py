@@ -63,7 +63,16 @@ class _Job:
         # these.
         self._comm = MPI.COMM_WORLD.Dup()
         self._end = MPI.COMM_WORLD.Dup()
+        self.behind = self._behind()
         shm.unlink_own()  # the job may be ended by MPI_Abort or by Slurm, and then nobody cleans up
+
+    def _behind(self) -> float:
+        """Seconds by which this rank's clock is behind that of rank 0."""
+        behind = []
+        for _ in range(3):
+            self._comm.Barrier()
+            behind.append(self._comm.bcast(time.time()) - time.time())
+        return max(behind)  # the time that a message takes makes it less
 
     def gather(self, payload: bytes, limit: float) -> list[bytes] | None:
         """Everyone's payload by rank; None when not all came within `limit` seconds: then abort."""
@@ -92,6 +101,13 @@ class _Job:
 def join() -> _Job:
     """This job's exchange, made on first use by all ranks. Raises NotHere when they cannot meet."""
     return _Job()
+
+
+def now() -> float:
+    """Seconds since the epoch by rank 0's clock, once the ranks have met; before, by this rank's
+    own."""
+    met = join.cache_info().currsize > 0
+    return time.time() + (join().behind if met else 0.0)
 
 
 def all_end(limit: float) -> bool:

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from labkit import world
-from labkit.launch import diagnosis
+from labkit.launch import diagnosis, meeting
 
 _stack = None  # the open file that faulthandler writes to
 
@@ -42,7 +42,8 @@ def failed(text: str) -> None:
     folder = _folder()
     if folder is None:
         return
-    note = {"rank": world.rank(), "host": socket.gethostname(), "when": time.time(), "text": text}
+    note = {"rank": world.rank(), "host": socket.gethostname(), "text": text}
+    note["when"] = meeting.now()  # nodes' clocks may differ, and the first failure counts
     path = folder / f"failed.{world.rank()}"
     # It is there already, or the folder is gone: then the job is over.
     with contextlib.suppress(OSError):

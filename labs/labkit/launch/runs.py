@@ -7,6 +7,7 @@ srun or mpirun_rsh the processes are there already, and `fn` runs on them.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -104,3 +105,9 @@ def _in_place(run: Run) -> list:
 def ranks_here(n: int) -> int:
     """How many ranks a run will use: those of the launcher this file runs under, else `n`."""
     return world.size() if world.launcher() else n
+
+
+def nodes_here(ranks: int) -> int:
+    """On how many nodes a run of so many ranks is. Each rank is asked: nodes may have different
+    numbers of them."""
+    return len(set(run(socket.gethostname, ranks=ranks))) if world.launcher() else 1

@@ -42,13 +42,14 @@ def here() -> dict:
         **versions(),
         **builds.in_use(),
         **batch_job(),
-        **git(str(paths.root())),
+        # Only rank 0 writes. All ranks of a job asking git at once would keep the file system busy.
+        **(git(str(paths.root())) if world.is_root() else {}),
     }
 
 
 def batch_job() -> dict:
-    """`job` (Slurm's number, as text), `site` and `submitted` (UTC) of the job that runs this
-    process; None outside of one.
+    """`job` (Slurm's number, as text), `site`, `submitted` (UTC) and `restarts` (how often Slurm
+    has begun it again) of the job that runs this process; None outside of one.
 
     A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch
     job's result.
@@ -56,7 +57,8 @@ def batch_job() -> dict:
     number = None if world.in_kernel() else os.environ.get("SLURM_JOB_ID") or None
     names = {"site": "SITE", "submitted": "LABKIT_SUBMITTED"}
     about = {field: os.environ.get(name) or None for field, name in names.items()}
-    return {"job": number, **(about if number else dict.fromkeys(names))}
+    about["restarts"] = int(os.environ.get("SLURM_RESTART_COUNT") or 0)
+    return {"job": number, **(about if number else dict.fromkeys(about))}
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,8 @@ RESERVED = ("lab", "utc")  # names of fields that a caller may not use
 
 
 def add(result: str, *, unit: str | None = None, **fields) -> dict:
-    """Append one result of the current lab and return the record. Only rank 0 writes.
+    """Append one result of the current lab and return the record. Only rank 0 writes, and only its
+    record has the git revision.
 
     result: what was measured, "step" or "allreduce". unit: of the value ("images/s"). fields: the
     value and what it depends on, as numbers, text, lists or arrays; `backend="nccl"` is what really

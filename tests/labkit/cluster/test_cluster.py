@@ -399,6 +399,13 @@ def test_a_table_asks_which_records_when_there_are_several(monkeypatch):
     assert list(study.table("sum", bytes=64)["seconds"]) == [2.0]
 
 
+def test_a_table_holds_what_a_requeued_job_measured_last(monkeypatch):
+    first = {"result": "sum", "ranks": 2, "seconds": 1.0, "host": "n1"}  # of an earlier release
+    again = first | {"seconds": 2.0, "host": "n7", "restarts": 1}
+    monkeypatch.setattr(Job, "entries", lambda self: [first, again])
+    assert list(Study("91_job", [job()]).table("sum")["seconds"]) == [2.0]
+
+
 def test_weak_results_are_known_by_their_name(monkeypatch):
     seconds = {1: 8.0, 2: 10.0}
 
@@ -415,12 +422,18 @@ def test_weak_results_are_known_by_their_name(monkeypatch):
 
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
     when = "2026-11-21T18:18:25.000+00:00"
-    for number, site in ((None, "tabletop"), ("17", "tabletop"), ("17", None)):
+    for number, site, restarts in (
+        (None, "tabletop", "1"),
+        ("17", "tabletop", None),
+        ("17", None, "2"),
+    ):
         variables = {"SLURM_JOB_ID": number, "SITE": site, "LABKIT_SUBMITTED": when}
+        variables["SLURM_RESTART_COUNT"] = restarts
         for name, value in variables.items():
             monkeypatch.delenv(name, raising=False)
             if value:
                 monkeypatch.setenv(name, value)
         # A shell that knows a site is no job there.
-        known = {"site": site, "submitted": when} if number else {"site": None, "submitted": None}
-        assert record.batch_job() == {"job": number, **known}
+        known = {"site": site, "submitted": when, "restarts": int(restarts or 0)}
+        unknown = dict.fromkeys(known)
+        assert record.batch_job() == {"job": number, **(known if number else unknown)}

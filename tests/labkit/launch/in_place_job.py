@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 
 import numpy as np
 from labkit import errors, lab, world
-from labkit.launch import runs, shm
+from labkit.launch import notes, runs, shm
 
 lab.start("00_check_environment")
 scene = sys.argv[1]
@@ -74,6 +75,11 @@ def one_fails(comm):
     comm.recv(source=1)
 
 
+def fail_in_turn():
+    time.sleep(0.3 * (1 - world.rank()))
+    raise ValueError
+
+
 def unsolved():
     raise NotImplementedError("exercise 20.1: Pass a token")
 
@@ -105,6 +111,8 @@ elif scene == "all ranks":
     show(runs.run(alone, 10, ranks=2))
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
+    socket.gethostname = lambda: f"node{world.rank() // 2}"
+    show(f"{runs.nodes_here(3)} nodes")
 elif scene == "one after the other":
     show(("threads", *(runs.run(threads, threads=count) for count in (None, 5, None))))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))
@@ -126,6 +134,14 @@ elif scene == "libraries":
     show(("threads", *(runs.run(threads_of_torch, threads=count) for count in (None, 2, None))))
     show(os.environ.get("X"))
     show([runs.run(total_horovod), runs.run(alone, 1), runs.run(total_horovod)])
+elif scene == "clocks differ":
+    clock = time.time
+    time.time = lambda: clock() + 100 * world.rank()
+    try:
+        runs.run(fail_in_turn)
+    except errors.RankFailed as error:
+        show(str(error).partition(" failed")[0])
+    notes.failed("so late")
 elif scene == "nested":
     runs.run(lambda: runs.run(alone, 1))
 elif scene == "outside":

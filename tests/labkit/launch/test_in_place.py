@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import re
@@ -59,10 +60,20 @@ def test_results_are_the_same_on_every_rank(size, wanted):
 
 def test_code_without_a_communicator_uses_all_ranks():
     done = job(3, "all ranks")
-    assert all_got(done, 3, [10, 11, 12], [20, 21, 22], 3)
+    assert all_got(done, 3, [10, 11, 12], [20, 21, 22], 3, "'2 nodes'")
     assert "2 ranks were asked for; this job has 3, and all take part." in done.stdout
     assert done.stdout.count("ranks were asked for") == 1  # once is enough
     assert done.stdout.count("hello") == 3  # echo=False of the second run
+
+
+def test_the_first_to_fail_is_found_where_clocks_differ(monkeypatch, tmp_path):
+    """Rank 1's clock is 100 s ahead, and it fails before rank 0."""
+    monkeypatch.setenv("LABKIT_NOTES", str(tmp_path))
+    assert all_got(job(2, "clocks differ"), 2, "'rank 1'")
+    first, second = (
+        json.loads((tmp_path / f"failed.{rank}").read_text())["when"] for rank in range(2)
+    )
+    assert abs(first - second) < 50
 
 
 def test_one_run_after_the_other():

@@ -347,6 +347,11 @@ ROWS |= {
     "Allreduce, function of one's own": (
         lambda c, MPI: filled(lambda a, b: c.Allreduce(a, b, op=np.maximum), six(c), np.zeros(6)),
         "takes op=MPI.SUM"),
+    "Allreduce of NaN, SUM": (
+        lambda c, MPI: np.isnan(filled(c.Allreduce, six(c) * np.nan, np.zeros(6))), ""),
+    **{f"Allreduce of NaN, {op}": (lambda c, MPI, op=op: filled(lambda a, b: c.Allreduce(
+        a, b, getattr(MPI, op)), np.array([0, np.nan][:: 2 * c.rank - 1]), np.zeros(2)), "makes of NaN")
+       for op in ("MAX", "MIN")},
     "Bcast of bytes": (lambda c, MPI: filled(c.Bcast, bytearray(b"abcd" if c.rank == 0 else b"____")), ""),
     "Bcast of array.array": (lambda c, MPI: list(filled(c.Bcast, array.array(D, [c.rank, 5])) ), ""),
     "Bcast into bytes": (lambda c, MPI: filled(c.Bcast, b"abcd"), "read-only"),

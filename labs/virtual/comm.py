@@ -4,6 +4,7 @@ messages."""
 from __future__ import annotations
 
 import operator
+from math import inf
 
 import numpy as np
 from labkit import mpi
@@ -62,7 +63,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
 
     def compute(self, seconds: float) -> None:
         """Let `seconds` of work pass on this rank."""
-        if not seconds >= 0:
+        if not 0 <= seconds < inf:
             raise LabError(f"comm.compute takes a number of seconds, 0 or more, not {seconds!r}.")
         self.lane.spend(seconds)
 

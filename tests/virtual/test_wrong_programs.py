@@ -6,6 +6,7 @@ behind.
 """
 
 import gc
+import random
 
 import greenlet
 import numpy as np
@@ -128,6 +129,12 @@ WRONG = [  # ranks, program, what is said
         ["the virtual cluster's comm has no Alltoallw. On real ranks"]),
     (2, lambda c: c.compute(-1),
         ["0 or more"]),
+    (2, lambda c: c.compute(float("inf")),
+        ["0 or more, not inf"]),
+    (2, lambda c: np.random.seed(c.rank),
+        ["one generator for all virtual ranks"]),
+    (2, lambda c: random.seed(c.rank),
+        ["one generator for all virtual ranks"]),
     (4, lambda c: c.Allreduce(None, BOX.copy()),
         ["sendbuf must be a NumPy array of numbers, or [array, MPI.FLOAT], not NoneType"]),
     (4, early(lambda c, a: c.Ibarrier(), lambda c, a: c.Allreduce(a, a)),
@@ -197,9 +204,10 @@ def alive():
 @pytest.fixture(scope="module", autouse=True)
 def _no_rank_is_left():
     greenlet.getcurrent()
-    before = alive()
+    before, seeds = alive(), (np.random.seed, random.seed)
     yield
     assert alive() == before
+    assert (np.random.seed, random.seed) == seeds
 
 
 @pytest.mark.parametrize(("ranks", "program", "says"), WRONG)

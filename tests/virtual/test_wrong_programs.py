@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import virtual
 from labkit.errors import CheckFailed, RankFailed
+from virtual import engine
 
 MACHINE = virtual.ideal().but(eager=65536)
 BOX, LONG = np.zeros(4), np.zeros(8193)
@@ -244,6 +245,18 @@ def test_what_is_no_mistake_is_not_told():
 
     assert virtual.Cluster(nodes=2).run(asks_until).results[0] == "late"
     assert virtual.Cluster(nodes=2).run(sends_twice).results == [(True, 8.0)] * 2
+
+
+def test_a_loop_that_counts_is_told_later(monkeypatch):
+    def counts(comm, times):
+        for _ in range(times):
+            comm.compute(1e-6)
+            comm.Iprobe()
+
+    monkeypatch.setattr(engine, "PATIENCE", 2000)
+    virtual.Cluster(nodes=2).run(counts, 9000)
+    with pytest.raises(RankFailed, match="deadlock: rank 0 repeats Iprobe from any rank"):
+        virtual.Cluster(nodes=2).run(counts, 11000)
 
 
 def test_an_interrupt_passes_and_stubborn_ranks_end():

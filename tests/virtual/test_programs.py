@@ -11,6 +11,7 @@ import array
 import re
 import subprocess
 import sys
+import warnings
 
 import mpi4py
 import numpy as np
@@ -165,6 +166,20 @@ def changing(left, right):
     """A function that changes its first argument, as a reduction's must not."""
     left += right
     return left
+
+
+def large(c, count, call="irecv", buf=None):
+    """An object of `count` bytes and 18 more, received by a call that may be given a buffer."""
+    data = bytes(count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # mpi4py takes a buffer for recv, and advises against it
+        if call == "sendrecv":
+            return len(c.sendrecv(data, other(c), recvbuf=buf, source=other(c)))
+        request = c.isend(data, other(c))
+        got = getattr(c, call)(buf, source=other(c))
+        length = len(got if call == "recv" else got.wait())
+        request.wait()
+        return length
 
 
 def caught(call, *kinds):
@@ -445,6 +460,18 @@ ROWS |= {
     "a barrier": (lambda c, MPI: (c.Barrier(), c.barrier(), c.Ibarrier().wait()), ""),
     "send and recv of an object": (lambda c, MPI: swapped(c, {"rank": c.rank, "more": [1, None]}), ""),
     "send of what cannot be pickled": (lambda c, MPI: c.isend(lambda: 1, other(c)), "local object"),
+    "irecv of an object that fits": (lambda c, MPI: large(c, 32750), ""),
+    "irecv of an object that is too large": (lambda c, MPI: large(c, 32751), "has room for 32,768"),
+    **{f"{call} into {what}": (
+        lambda c, MPI, call=call, buf=buf: large(c, 40000, call, buf), says)
+       for call in ("irecv", "recv", "sendrecv")
+       for what, buf, says in (
+           ("a buffer", bytearray(40018), ""),
+           ("a number of bytes", 40018, ""),
+           ("too small a buffer", bytearray(40017), "has room for 40,017"),
+           ("too small an array", np.zeros(5002), "has room for 40,016"),
+           ("text", "text", "a bytes-like object is required"),
+       )},
     # communicators
     "Split": (lambda c, MPI: split(c, MPI, 0, -c.rank), ""),
     "Split in two": (lambda c, MPI: split(c, MPI, c.rank), ""),

@@ -12,6 +12,7 @@ import greenlet
 import numpy as np
 import pytest
 import virtual
+from labkit import mpi
 from labkit.errors import CheckFailed, RankFailed
 from virtual import engine
 
@@ -66,6 +67,11 @@ def change(comm, array):
     array += 1
 
 
+def turned(comm):
+    """The same ranks in the opposite order."""
+    return comm.Split(0, -comm.rank)
+
+
 def raises(error):
     def program(comm):
         if comm.rank == 1:
@@ -98,6 +104,8 @@ WRONG = [  # ranks, program, what is said
         ["rank 0 waits in Ssend to itself"]),
     (2, lambda c: c.Probe(source=1 - c.rank),
         ["rank 0 waits in Probe from rank 1"]),
+    (2, lambda c: c.Recv(BOX.copy(), np.int64(1 - c.rank)),
+        ["rank 0 waits in Recv from rank 1", "rank 1 waits in Recv from rank 0"]),
     (2, for_ever(lambda c: c.irecv(source=1 - c.rank)),
         ["rank 0 repeats Test of an irecv from rank 1"]),
     # ends
@@ -111,6 +119,12 @@ WRONG = [  # ranks, program, what is said
         ["rank 0 sent rank 1 32 bytes with tag 7 (line", "nobody received it"]),
     (2, only(0, lambda c: c.isend("x", 1), lambda c: c.recv(source=0)),
         ["The isend to rank 1 of rank 0 (line", "was never waited for"]),
+    (2, lambda c: only(0, lambda t: (t.isend("x", 1), t.Free()), lambda t: t.recv(source=0))(turned(c)),
+        ["The isend to rank 0 of rank 1 (line"]),
+    (2, only(0, lambda c: (c.irecv(), c.irecv(source=mpi.ANY_SOURCE)), lambda c: (c.send(1, 0), c.send(2, 0))),
+        ["The irecv from any rank of rank 0 (line", ", the irecv from any rank of rank 0 (line"]),
+    (1, lambda c: c.Isend(BOX, mpi.PROC_NULL),
+        ["The Isend to MPI.PROC_NULL of rank 0 (line"]),
     # arguments
     (2, lambda c: c.Send(BOX, 2),
         ["dest=2: there is no such rank; with 2 ranks they go from 0 to 1"]),
@@ -152,6 +166,8 @@ WRONG = [  # ranks, program, what is said
         ["splits by node: MPI.COMM_TYPE_SHARED"]),
     # what does not fit
     (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(3), 1)),
+        ["Message truncated: rank 1 sent 4 values, and rank 0 has room for 3."]),
+    (2, lambda c: only(0, lambda t: t.Send(BOX, 1), lambda t: t.Recv(np.zeros(3), 0))(turned(c)),
         ["Message truncated: rank 1 sent 4 values, and rank 0 has room for 3."]),
     (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(4, "f4"), 1)),
         ["rank 1 sent float64 and rank 0 receives into float32"]),

@@ -308,10 +308,7 @@ def apart(data: np.ndarray, into: np.ndarray, call: str) -> np.ndarray:
             f"{call}: sendbuf holds {data.dtype} and recvbuf {into.dtype}; MPI does not convert."
         )
     if data.size and np.may_share_memory(data, into):
-        raise explain.MPIError(
-            f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). Send a copy,"
-            " or pass MPI.IN_PLACE as sendbuf."
-        )
+        raise explain.aliased(call, "Send a copy, or pass MPI.IN_PLACE as sendbuf.")
     return data
 
 

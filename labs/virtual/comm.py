@@ -94,6 +94,13 @@ class Comm(Collectives, ObjectCollectives, Groups):
         status=None,
     ) -> None:
         base = self.state.round
+        if type(sendbuf) is not np.ndarray or type(recvbuf) is not np.ndarray:
+            sendbuf = flat(sendbuf, "Sendrecv", "sendbuf")
+            recvbuf = flat(recvbuf, "Sendrecv", "recvbuf", fill=True)
+        # Two arrays of which neither is a view share no memory: they are told at less cost.
+        apart = sendbuf is not recvbuf and sendbuf.base is None and recvbuf.base is None
+        if not apart and np.may_share_memory(sendbuf, recvbuf):
+            raise explain.aliased("Sendrecv", "Send a copy, or receive into another array.")
         departure = self._post(sendbuf, dest, sendtag)
         self._recv(recvbuf, source, recvtag, status, "Sendrecv", base)
         self._sent(departure, "Sendrecv", dest)

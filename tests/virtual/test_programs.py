@@ -388,6 +388,12 @@ ROWS |= {
         lambda c, MPI: (c.Isend(six(c), other(c)), c.Recv(np.zeros(5), other(c)))[1], "Message truncated"),
     "Recv of less": (lambda c, MPI: (c.Isend(six(c), other(c)).Wait(),
                                      filled(lambda a: c.Recv(a, other(c)), box()))[1], ""),
+    "Sendrecv of itself": (
+        lambda c, MPI: (lambda a: c.Sendrecv(a, other(c), 0, a, other(c)))(six(c)), "share memory"),
+    "Sendrecv, parts that overlap": (lambda c, MPI: (lambda a: c.Sendrecv(
+        [a, 4], other(c), 0, [a, (2, 3), MPI.DOUBLE], other(c)))(six(c)), "share memory"),
+    "Sendrecv, parts beside each other": (lambda c, MPI: (lambda a: (c.Sendrecv(
+        a[:3], other(c), 0, a[3:], other(c)), a)[1])(six(c)), ""),
     "Sendrecv with counts": (lambda c, MPI: (lambda b: (c.Sendrecv(
         [six(c), (2, 1)], other(c), 3, [b, (2, 7), D], other(c), 3), b)[1])(box()), ""),
     "rank by division": (lambda c, MPI: c.isend(1, other(c) / 1), "cannot be interpreted as an integer"),

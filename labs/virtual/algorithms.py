@@ -380,9 +380,9 @@ class Operation(NamedTuple):
     function: Callable
 
 
-def for_arrays(op: object, call: str, dtype: np.dtype) -> Operation:
+def for_arrays(op: object, call: str, data: np.ndarray) -> Operation:
     """The Operation on arrays that `op` means: the sum (None), MPI.MAX and its like, where MPI
-    allows it."""
+    allows it for `data`."""
     name = "SUM" if op is None else _mpis_name(op)
     if name not in _KNOWN:
         raise TypeError(
@@ -390,8 +390,16 @@ def for_arrays(op: object, call: str, dtype: np.dtype) -> Operation:
             f" {op!r}. The lower-case calls take any function of two."
         )
     ufunc, kinds = _KNOWN[name]
-    if dtype.kind not in kinds:
-        raise explain.MPIError(f"{call}: MPI.{name} is not defined for values of type {dtype}.")
+    kind = data.dtype.kind
+    if kind not in kinds:
+        raise explain.MPIError(
+            f"{call}: MPI.{name} is not defined for values of type {data.dtype}."
+        )
+    if kind == "f" and name in ("MAX", "MIN") and np.isnan(np.asarray(data)).any():
+        raise explain.MPIError(
+            f"{call}: MPI does not say what MPI.{name} makes of NaN, and each real rank may get"
+            " something else. Ask np.isnan before the call."
+        )
     return Operation(name, ufunc)
 
 

@@ -43,9 +43,10 @@ class Vector(np.ndarray):
     """A NumPy array on the virtual cluster: it counts `scale` times its bytes, in messages and in
     additions.
 
-    Slices, copies and results of arithmetic or of NumPy's functions are Vectors of the same scale.
-    Arithmetic charges the rank that does it the machine's γ (seconds per byte reduced, of the
-    result).
+    Slices, `.copy()`, np.empty_like and results of arithmetic or of NumPy's other functions are
+    Vectors of the same scale. np.array, np.asarray and np.empty make plain arrays, which count
+    their own bytes. Arithmetic charges the rank that does it the machine's γ (seconds per byte
+    reduced, of the result).
     """
 
     scale = 1.0
@@ -58,14 +59,17 @@ class Vector(np.ndarray):
         if out is not None:
             kwargs["out"] = tuple(np.asarray(array) for array in out)
         result = getattr(ufunc, method)(*plain, **kwargs)
+        results = result if isinstance(result, tuple) else (result,)  # divmod and its like have two
         lane = engine.current
-        if lane is not None and isinstance(result, np.ndarray):
+        if lane is not None and isinstance(results[0], np.ndarray):
             gamma = lane.engine.gamma
             if gamma:
-                lane.spend(result.nbytes * self.scale * gamma, "reduce")
+                nbytes = sum(part.nbytes for part in results)
+                lane.spend(nbytes * self.scale * gamma, "reduce")
         if out is not None:
-            return out[0]
-        return self._like(result)
+            return out if len(out) > 1 else out[0]
+        made = tuple(map(self._like, results))
+        return made if isinstance(result, tuple) else made[0]
 
     def __array_function__(self, function, types, args, kwargs):
         return self._like(super().__array_function__(function, types, args, kwargs))
@@ -304,10 +308,7 @@ def apart(data: np.ndarray, into: np.ndarray, call: str) -> np.ndarray:
             f"{call}: sendbuf holds {data.dtype} and recvbuf {into.dtype}; MPI does not convert."
         )
     if data.size and np.may_share_memory(data, into):
-        raise explain.MPIError(
-            f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). Send a copy,"
-            " or pass MPI.IN_PLACE as sendbuf."
-        )
+        raise explain.aliased(call, "Send a copy, or pass MPI.IN_PLACE as sendbuf.")
     return data
 
 

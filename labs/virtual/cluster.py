@@ -20,7 +20,7 @@ from virtual.engine import Engine
 from virtual.loggp import Machine
 from virtual.machines import choose
 from virtual.requests import Request
-from virtual.run import Run, by_rank, check_arguments, copies
+from virtual.run import Run, by_rank, check_arguments, copies, no_seeds
 from virtual.transport import Transport
 
 
@@ -61,9 +61,10 @@ class Cluster:
     def run(self, fn: Callable, *args: object, trace: bool = False, **kwargs: object) -> Run:
         """Run fn(comm, *args, **kwargs) on every rank and return what came of it, as a Run.
 
-        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. trace: keep what
-        each rank did when, for plots.timeline and Run.save_trace. An error of one rank ends the
-        run.
+        Every rank gets its own copy of the arguments, of `by_rank(list)` its own. What fn uses
+        beside them is one for all ranks: variables from outside, the global generators of NumPy and
+        PyTorch. trace: keep what each rank did when, for plots.timeline and Run.save_trace. An
+        error of one rank ends the run.
         """
         if not callable(fn):
             raise LabError(f"cluster.run takes a function fn(comm, …), not {type(fn).__name__}.")
@@ -82,7 +83,9 @@ class Cluster:
             )
 
         try:
-            waiting = engine.run([program(rank) for rank in range(self.size)])
+            programs = [program(rank) for rank in range(self.size)]
+            with no_seeds():
+                waiting = engine.run(programs)
             if engine.error is not None:
                 raise stuck.failed(engine.failed.state.rank, _explained(engine.error)) from None
             if waiting:

@@ -101,7 +101,7 @@ class Collectives:
                 )
             if into is not None:
                 buffers.apart(data, into, call)
-        op = for_arrays(op, call, data.dtype)
+        op = for_arrays(op, call, data)
         of_root = {} if root is None else {"root": root}
         terms = {**of_root, "count": data.size, "dtype": data.dtype, "op": op.name}
         work = own(data)
@@ -118,7 +118,7 @@ class Collectives:
             buffers.apart(data, into, call)
         counts = [data.size // self.size] * self.size
         _expect_count(call, into.size if data is not into else counts[0], counts[0])
-        op = for_arrays(op, call, data.dtype)
+        op = for_arrays(op, call, data)
         terms = {"count": counts[0], "dtype": data.dtype, "op": op.name}
         self._begin(call, lambda w: self._scattered(w, data, counts, op), data, into, **terms)
 
@@ -132,7 +132,7 @@ class Collectives:
         data = into
         if not in_place(sendbuf):
             data = buffers.apart(flat(sendbuf, call, "sendbuf", adds=True), into, call)
-        op = for_arrays(op, call, data.dtype)
+        op = for_arrays(op, call, data)
         counts = None if recvcounts is None else [int(count) for count in recvcounts]
         terms = {
             "dtype": into.dtype,

@@ -4,6 +4,7 @@ messages."""
 from __future__ import annotations
 
 import operator
+from math import inf
 
 import numpy as np
 from labkit import mpi
@@ -19,6 +20,7 @@ from virtual.transport import ANY, Channel, Departure, Transport, put
 
 _OBJECT = object()  # in the place of a buffer: what comes is an object
 TAG_UB = 2**29 - 1  # MPI.TAG_UB of the kit's MPICH; MPI promises 32,767
+IRECV_ROOM = 32_768  # bytes for the object of an irecv without a buffer: mpi4py.rc.irecv_bufsz
 
 
 class Comm(Collectives, ObjectCollectives, Groups):
@@ -62,7 +64,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
 
     def compute(self, seconds: float) -> None:
         """Let `seconds` of work pass on this rank."""
-        if not seconds >= 0:
+        if not 0 <= seconds < inf:
             raise LabError(f"comm.compute takes a number of seconds, 0 or more, not {seconds!r}.")
         self.lane.spend(seconds)
 
@@ -92,6 +94,13 @@ class Comm(Collectives, ObjectCollectives, Groups):
         status=None,
     ) -> None:
         base = self.state.round
+        if type(sendbuf) is not np.ndarray or type(recvbuf) is not np.ndarray:
+            sendbuf = flat(sendbuf, "Sendrecv", "sendbuf")
+            recvbuf = flat(recvbuf, "Sendrecv", "recvbuf", fill=True)
+        # Two arrays of which neither is a view share no memory: they are told at less cost.
+        apart = sendbuf is not recvbuf and sendbuf.base is None and recvbuf.base is None
+        if not apart and np.may_share_memory(sendbuf, recvbuf):
+            raise explain.aliased("Sendrecv", "Send a copy, or receive into another array.")
         departure = self._post(sendbuf, dest, sendtag)
         self._recv(recvbuf, source, recvtag, status, "Sendrecv", base)
         self._sent(departure, "Sendrecv", dest)
@@ -122,14 +131,15 @@ class Comm(Collectives, ObjectCollectives, Groups):
         self._sent(self._post(pack(obj), dest, tag, True, True), "ssend", dest)
 
     def recv(self, buf=None, source: int | None = None, tag: int | None = None, status=None):
-        return self._recv(_OBJECT, source, tag, status, "recv")
+        return self._recv(_OBJECT, source, tag, status, "recv", room=_room(buf, inf))
 
     def sendrecv(
         self, sendobj, dest: int, sendtag=0, recvbuf=None, source=None, recvtag=None, status=None
     ):
         base = self.state.round
         departure = self._post(pack(sendobj), dest, sendtag, packed=True)
-        received = self._recv(_OBJECT, source, recvtag, status, "sendrecv", base)
+        room = _room(recvbuf, inf)
+        received = self._recv(_OBJECT, source, recvtag, status, "sendrecv", base, room)
         self._sent(departure, "sendrecv", dest)
         return received
 
@@ -140,7 +150,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
         return SendRequest(self, self._post(pack(obj), dest, tag, True, True), None, "issend", dest)
 
     def irecv(self, buf=None, source: int | None = None, tag: int | None = None) -> ReceiveRequest:
-        return self._irecv(_OBJECT, source, tag, "irecv")
+        return self._irecv(_OBJECT, source, tag, "irecv", _room(buf, IRECV_ROOM))
 
     def probe(self, source=None, tag=None, status=None) -> bool:
         return self._probe(source, tag, status, "probe")
@@ -150,8 +160,11 @@ class Comm(Collectives, ObjectCollectives, Groups):
 
     # -- for requests
 
-    def take(self, receive: Receive, status):
-        """The end of a receive: its data goes where it belongs, an object is returned."""
+    def take(self, receive: Receive, status, room: float = inf):
+        """The end of a receive: its data goes where it belongs, an object is returned.
+
+        room: bytes that the object may have.
+        """
         message = self.transport.finish(self.lane, receive)
         data = message[5]
         into = receive.into
@@ -159,7 +172,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
             fill_status(status, self._sender(receive.channel), message[0], message[4])
         if data is None or put(into, data):
             return None
-        return explain.deliver(self.rank, self._sender(receive.channel), data, into)
+        return explain.deliver(self.state.rank, receive.channel.source.rank, data, into, room)
 
     def leave_empty(self, status) -> None:
         """The status of what was received from nobody."""
@@ -219,7 +232,9 @@ class Comm(Collectives, ObjectCollectives, Groups):
             lane.block()
             lane.waits = None
 
-    def _recv(self, buf, source, tag, status, call: str, base: int | None = None):
+    def _recv(
+        self, buf, source, tag, status, call: str, base: int | None = None, room: float = inf
+    ):
         """Receive into an array, or an object (buf is _OBJECT), which is returned."""
         lane = self.lane
         into = buf
@@ -252,12 +267,12 @@ class Comm(Collectives, ObjectCollectives, Groups):
             self.transport.wires.tell(lane.flow, lane, latency)
             lane.engine.next(lane)
         lane.waits = None
-        return self.take(lane, status)
+        return self.take(lane, status, room)
 
-    def _irecv(self, buf, source, tag, call) -> ReceiveRequest:
+    def _irecv(self, buf, source, tag, call, room: float = inf) -> ReceiveRequest:
         into = None if buf is _OBJECT else np.asarray(flat(buf, call, fill=True))
         if mpi.is_nobody(source):
-            return ReceiveRequest(self, None, into, call, source)
+            return ReceiveRequest(self, None, into, call, source, room)
         channel = self._open_from(source)
         wanted = _wanted(tag)
         if self.pending and into is not None:
@@ -266,7 +281,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
         self.transport.receive(
             self.lane, receive, into, channel, wanted, self.context, self.state.round
         )
-        return ReceiveRequest(self, receive, into, call, source)
+        return ReceiveRequest(self, receive, into, call, source, room)
 
     def _probe(self, source, tag, status, call: str) -> bool:
         lane = self.lane
@@ -327,6 +342,14 @@ class Comm(Collectives, ObjectCollectives, Groups):
     def _sender(self, channel: Channel) -> int:
         """The sender's rank in this communicator."""
         return self.members.index(channel.source.rank)
+
+
+def _room(buf, otherwise: float) -> float:
+    """The bytes of what mpi4py takes for an object that comes: a buffer or a number; None:
+    `otherwise`."""
+    if buf is None:
+        return otherwise
+    return buf if isinstance(buf, int) else memoryview(buf).nbytes
 
 
 def _tag(tag: int) -> int:

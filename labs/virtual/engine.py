@@ -15,12 +15,14 @@ times and the same matching every time.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable
 from heapq import heappop, heappush
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 PATIENCE = 100_000  # looks (see Lane.look) after which a loop of nothing else is called endless
+COUNTING = 5  # times as many, where the loop's numbers change: it may be one that ends
 
 current: Lane | None = None  # the lane that runs now, in whichever engine
 
@@ -128,7 +130,10 @@ class Engine:
         for same in self.waiting.values():
             asking += same
         patience = max(2000, PATIENCE // len(asking))
-        self.stopped = all(type(entry) is Lane and entry.looks >= patience for entry in asking)
+        self.stopped = all(
+            type(entry) is Lane and entry.looks >= patience * (COUNTING if entry.counts else 1)
+            for entry in asking
+        )
         return self.stopped
 
     def run(self, programs: list[Callable[[], object]]) -> list[Lane]:
@@ -246,8 +251,8 @@ class Lane(Receive):
     """
 
     __slots__ = (
-        "engine", "leaving", "looked", "looks", "now", "sent", "since", "state", "switch", "thread",
-        "turn", "waits",
+        "counts", "engine", "leaving", "looked", "looks", "now", "numbers", "sent", "since",
+        "state", "switch", "thread", "turn", "waits",
     )  # fmt: skip
 
     def __init__(self, engine: Engine, state: State, now: float):
@@ -260,9 +265,11 @@ class Lane(Receive):
         self.waits = None  # while it is blocked: (call, communicator, "from" or "to", peer, tag)
         self.thread: greenlet | None = None
         self.switch: Callable | None = None
-        self.looks = 0  # this and the next three: see `look`
+        self.looks = 0  # this and the next five: see `look`
         self.since = self.looked = now
         self.turn = -1
+        self.numbers: list = []  # in the program's variables, noted every 1000 looks
+        self.counts = True  # have they changed from one note to the next?
 
     def sync(self) -> None:
         """Return when no other rank is earlier in virtual time."""
@@ -291,8 +298,8 @@ class Lane(Receive):
         never end.
 
         In a loop that does nothing else a look takes 1 % of the time since the loop began, so that
-        a long wait is not a million looks. waits: what it asked for. A loop that can never end is
-        told as a deadlock.
+        a long wait is not a million looks. waits: what it asked for. A loop that seems never to end
+        is told as a deadlock, later if it counts.
         """
         state, engine = self.state, self.engine
         turn = state.round + state.last_send
@@ -305,8 +312,12 @@ class Lane(Receive):
         self.looks += 1
         self.waits = waits
         self.now = self.looked = self.now + max(least, min(10.0, (self.now - self.since) / 100))
-        if self.looks % 1000 == 0 and engine.endless():
-            engine.over()
+        if self.looks % 1000 == 0:
+            numbers = _numbers(sys._getframe(1))
+            self.counts = numbers != self.numbers
+            self.numbers = numbers
+            if engine.endless():
+                engine.over()
         self.sync()
 
     def spend(self, seconds: float, kind: str = "compute") -> None:
@@ -315,3 +326,14 @@ class Lane(Receive):
         if trace is not None and seconds > 0:
             trace.append((self.state.rank, kind, self.now, self.now + seconds, -1, 0))
         self.now += seconds
+
+
+def _numbers(frame) -> list:
+    """The numbers in the variables of a function and of its callers: a loop that counts changes
+    one."""
+    numbers = []
+    while frame is not None:
+        variables = frame.f_locals.values()
+        numbers += [value for value in variables if isinstance(value, int | float)]
+        frame = frame.f_back
+    return numbers

@@ -79,12 +79,27 @@ def bad_tag(tag: int, most: int) -> MPIError:
     return MPIError(f"tag={tag}: a tag is 0 or more, and at most {most:,}.")
 
 
-def deliver(rank: int, sender: int, data, into):
-    """Put what a message carries where it belongs; returns the object of a lower-case call."""
+def aliased(call: str, instead: str) -> MPIError:
+    return MPIError(
+        f"{call}: sendbuf and recvbuf share memory (buffers must not be aliased). {instead}"
+    )
+
+
+def deliver(rank: int, sender: int, data, into, room: float):
+    """Put what a message carries where it belongs; returns the object of a lower-case call.
+
+    rank, sender: of the world, as in all that is told. room: bytes that an object may have.
+    """
     if into is None:
         if type(data) is not bytes:
             raise MPIError(
                 f"rank {rank} calls recv, but rank {sender} sent an array: receive it with Recv."
+            )
+        if len(data) > room:
+            raise MPIError(
+                f"Message truncated: rank {sender} sent an object of {len(data):,} bytes, and rank"
+                f" {rank} has room for {room:,}. Give irecv a larger buffer, bytearray(…), or"
+                " receive it with recv, which needs none."
             )
         return pickle.loads(data)
     if type(data) is bytes:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 
+import numpy as np
 from labkit.errors import LabError
 from labkit.timing import digits, human
 
@@ -40,6 +41,7 @@ class Link:
     gap: float = 0.0
 
     def __post_init__(self):
+        _take_plain_numbers(self)
         if not (_number(self.bandwidth) and self.bandwidth > 0):
             raise LabError(
                 f"A link's bandwidth is in bytes per second, above 0, not {self.bandwidth!r}."
@@ -82,6 +84,7 @@ class Machine:
     sources: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self):
+        _take_plain_numbers(self)
         for name in ("inside", "between"):
             link = getattr(self, name)
             if not isinstance(link, Link):
@@ -148,6 +151,13 @@ def ideal(alpha: float = 1e-6, bandwidth: float = 1e9, reduce: float = float("in
     rendezvous."""
     link = Link(latency=alpha, bandwidth=bandwidth)
     return Machine("ideal", inside=link, between=link, reduce=reduce)
+
+
+def _take_plain_numbers(part: Link | Machine) -> None:
+    """NumPy's numbers become Python's: with a float32 among them, times would be float32, too."""
+    for name, value in vars(part).items():
+        if isinstance(value, np.number):
+            object.__setattr__(part, name, value.item())
 
 
 def _number(value: object) -> bool:

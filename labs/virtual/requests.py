@@ -25,6 +25,7 @@ class Request:
 
     def __init__(self, comm, call: str, peer: int | None):
         self.comm = comm
+        self.members = comm.members  # a communicator that is freed has none
         self.call = call
         self.peer = peer
         self.over = False
@@ -44,8 +45,14 @@ class Request:
         return stuck.line(self.mark)
 
     def description(self) -> str:
-        """`isend to rank 1`."""
-        return f"{self.call} {'to' if 'send' in self.call else 'from'} rank {self.peer}"
+        """`isend to rank 1`, by its number in the world."""
+        if mpi.is_nobody(self.peer):
+            whom = "MPI.PROC_NULL"
+        elif self.peer is None or self.peer < 0:  # MPI.ANY_SOURCE
+            whom = "any rank"
+        else:
+            whom = f"rank {self.members[self.peer]}"
+        return f"{self.call} {'to' if 'send' in self.call else 'from'} {whom}"
 
     # -- mpi4py's names
 
@@ -254,11 +261,14 @@ class SendRequest(Request):
 
 class ReceiveRequest(Request):
     """receive: None where there is nothing to come. Until Wait the array is full of what no sum
-    survives."""
+    survives. room: bytes that an object may have."""
 
-    def __init__(self, comm, receive, into: np.ndarray | None, call: str, peer: int | None):
+    def __init__(
+        self, comm, receive, into: np.ndarray | None, call: str, peer: int | None, room: float
+    ):
         super().__init__(comm, call, peer)
         self._receive = receive
+        self._room = room
         self.buffer = into
         if receive is not None and into is not None:
             self._before = into.copy()
@@ -289,7 +299,7 @@ class ReceiveRequest(Request):
                 explain.changed_before_wait(self)
             into[...] = self._before  # what the message does not fill is as it was
         self.block(self.comm.lane)
-        return self.comm.take(receive, status)
+        return self.comm.take(receive, status, self._room)
 
 
 def fill_status(status, source: int, tag: int, length: int) -> None:

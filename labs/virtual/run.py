@@ -4,6 +4,7 @@
     by_rank    an argument of which each rank gets its own part
     copies     what a rank is given: its own copy of the arguments, as if it were a process of its
                own
+    no_seeds   while ranks run, an error where the function seeds a generator that all ranks share
 
 Sentences of expectations begin with `With 4 ranks …`: a check of many sizes says in which one it
 fails.
@@ -12,11 +13,16 @@ fails.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+from labkit import launch
 from labkit.checks import expect, plain
 from labkit.errors import CheckFailed, LabError, counted
 from labkit.timing import digits, human
@@ -243,6 +249,34 @@ def _copy(value: object, kept: dict[int, object]) -> object:
             f"An argument of type {type(value).__name__} cannot be copied, and every rank gets its"
             f" own: {error}. Make it inside the function."
         ) from error
+
+
+@contextmanager
+def no_seeds() -> Iterator[None]:
+    """While it lasts, np.random.seed and random.seed raise where the learner's own code calls
+    them."""
+    of_numpy = np.random.seed
+    of_python = random.seed
+    np.random.seed = _refused(of_numpy)
+    random.seed = _refused(of_python)
+    try:
+        yield
+    finally:
+        np.random.seed = of_numpy
+        random.seed = of_python
+
+
+def _refused(seed: Callable) -> Callable:
+    @wraps(seed)
+    def by_a_rank(*args, **kwargs):
+        if launch.is_learners(sys._getframe(1).f_code.co_filename):
+            raise LabError(
+                "np.random and random have one generator for all virtual ranks, so that none can"
+                " seed its own. Give each rank one: random = np.random.default_rng(comm.rank)."
+            )
+        return seed(*args, **kwargs)
+
+    return by_a_rank
 
 
 def _same(got, want, rtol: float | None) -> None:

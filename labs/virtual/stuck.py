@@ -3,6 +3,7 @@ undone."""
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 from labkit import launch
@@ -127,7 +128,7 @@ def _wait(engine, lane) -> Wait:
     if comm.collective is not None:  # its messages are those inside of a collective
         what, for_ = comm.collective.waits(call if peer is None else comm.collective.name, peer)
         return Wait(rank, what, place or brackets(line(comm.mark)), for_)
-    if peer is None or not isinstance(peer, int) or not 0 <= peer < comm.size:
+    if peer is None or not isinstance(peer, Integral) or not 0 <= peer < comm.size:
         return Wait(rank, f"{call} from any rank" if way == "from" else str(call), place, everyone)
     peer = comm.members[peer]
     what = f"{call} {way} {'itself' if peer == rank else f'rank {peer}'}"

@@ -133,7 +133,7 @@ def test_vectors_keep_their_scale_and_cost_gamma():
         box = np.empty_like(parts[0])
         made = [parts[1], box, vector[1:3], vector + 1, vector.copy(), 2 * vector]
         made += [np.concatenate(parts), np.zeros_like(vector), np.where(vector > 1, vector, 0)]
-        made += [pickle.loads(pickle.dumps(vector))]
+        made += [pickle.loads(pickle.dumps(vector)), *np.divmod(vector, 2)]
         scales = [vector.scale for vector in made]
         begin = comm.Wtime()
         parts[0] += box
@@ -142,7 +142,7 @@ def test_vectors_keep_their_scale_and_cost_gamma():
     vector = virtual.vector(np.arange(8.0), stands_for=64e6)
     machine = virtual.ideal(reduce=4e9)
     scales, seconds, kind = run(work, 1, vector, machine=machine).results[0]
-    assert scales == [1e6] * 10
+    assert scales == [1e6] * 12
     assert seconds == pytest.approx(16e6 / 4e9)
     assert kind == "float64"
 

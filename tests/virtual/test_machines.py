@@ -1,5 +1,6 @@
 """Named machines: every number has a source or is called an estimate."""
 
+import numpy as np
 import pytest
 import virtual
 from labkit.errors import LabError
@@ -36,8 +37,10 @@ def test_every_number_is_that_of_a_machine_and_has_a_source(name):
 
 
 def test_but_changes_numbers_and_forgets_their_sources():
-    machine = virtual.machine("dgx1").but(nics=1, inside=virtual.Link(1e-6, 1e9))
+    link = virtual.Link(1e-6, np.float32(1e9))
+    machine = virtual.machine("dgx1").but(nics=np.int64(1), inside=link)
     assert (machine.nics, machine.inside.bandwidth) == (1, 1e9)
+    assert (type(machine.nics), type(machine.inside.bandwidth)) == (int, float)
     assert "nics" not in machine.sources
     assert "inside.latency" not in machine.sources
     assert "between.latency" in machine.sources

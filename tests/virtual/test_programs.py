@@ -11,6 +11,7 @@ import array
 import re
 import subprocess
 import sys
+import warnings
 
 import mpi4py
 import numpy as np
@@ -165,6 +166,20 @@ def changing(left, right):
     """A function that changes its first argument, as a reduction's must not."""
     left += right
     return left
+
+
+def large(c, count, call="irecv", buf=None):
+    """An object of `count` bytes and 18 more, received by a call that may be given a buffer."""
+    data = bytes(count)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # mpi4py takes a buffer for recv, and advises against it
+        if call == "sendrecv":
+            return len(c.sendrecv(data, other(c), recvbuf=buf, source=other(c)))
+        request = c.isend(data, other(c))
+        got = getattr(c, call)(buf, source=other(c))
+        length = len(got if call == "recv" else got.wait())
+        request.wait()
+        return length
 
 
 def caught(call, *kinds):
@@ -347,6 +362,11 @@ ROWS |= {
     "Allreduce, function of one's own": (
         lambda c, MPI: filled(lambda a, b: c.Allreduce(a, b, op=np.maximum), six(c), np.zeros(6)),
         "takes op=MPI.SUM"),
+    "Allreduce of NaN, SUM": (
+        lambda c, MPI: np.isnan(filled(c.Allreduce, six(c) * np.nan, np.zeros(6))), ""),
+    **{f"Allreduce of NaN, {op}": (lambda c, MPI, op=op: filled(lambda a, b: c.Allreduce(
+        a, b, getattr(MPI, op)), np.array([0, np.nan][:: 2 * c.rank - 1]), np.zeros(2)), "makes of NaN")
+       for op in ("MAX", "MIN")},
     "Bcast of bytes": (lambda c, MPI: filled(c.Bcast, bytearray(b"abcd" if c.rank == 0 else b"____")), ""),
     "Bcast of array.array": (lambda c, MPI: list(filled(c.Bcast, array.array(D, [c.rank, 5])) ), ""),
     "Bcast into bytes": (lambda c, MPI: filled(c.Bcast, b"abcd"), "read-only"),
@@ -368,6 +388,12 @@ ROWS |= {
         lambda c, MPI: (c.Isend(six(c), other(c)), c.Recv(np.zeros(5), other(c)))[1], "Message truncated"),
     "Recv of less": (lambda c, MPI: (c.Isend(six(c), other(c)).Wait(),
                                      filled(lambda a: c.Recv(a, other(c)), box()))[1], ""),
+    "Sendrecv of itself": (
+        lambda c, MPI: (lambda a: c.Sendrecv(a, other(c), 0, a, other(c)))(six(c)), "share memory"),
+    "Sendrecv, parts that overlap": (lambda c, MPI: (lambda a: c.Sendrecv(
+        [a, 4], other(c), 0, [a, (2, 3), MPI.DOUBLE], other(c)))(six(c)), "share memory"),
+    "Sendrecv, parts beside each other": (lambda c, MPI: (lambda a: (c.Sendrecv(
+        a[:3], other(c), 0, a[3:], other(c)), a)[1])(six(c)), ""),
     "Sendrecv with counts": (lambda c, MPI: (lambda b: (c.Sendrecv(
         [six(c), (2, 1)], other(c), 3, [b, (2, 7), D], other(c), 3), b)[1])(box()), ""),
     "rank by division": (lambda c, MPI: c.isend(1, other(c) / 1), "cannot be interpreted as an integer"),
@@ -440,6 +466,18 @@ ROWS |= {
     "a barrier": (lambda c, MPI: (c.Barrier(), c.barrier(), c.Ibarrier().wait()), ""),
     "send and recv of an object": (lambda c, MPI: swapped(c, {"rank": c.rank, "more": [1, None]}), ""),
     "send of what cannot be pickled": (lambda c, MPI: c.isend(lambda: 1, other(c)), "local object"),
+    "irecv of an object that fits": (lambda c, MPI: large(c, 32750), ""),
+    "irecv of an object that is too large": (lambda c, MPI: large(c, 32751), "has room for 32,768"),
+    **{f"{call} into {what}": (
+        lambda c, MPI, call=call, buf=buf: large(c, 40000, call, buf), says)
+       for call in ("irecv", "recv", "sendrecv")
+       for what, buf, says in (
+           ("a buffer", bytearray(40018), ""),
+           ("a number of bytes", 40018, ""),
+           ("too small a buffer", bytearray(40017), "has room for 40,017"),
+           ("too small an array", np.zeros(5002), "has room for 40,016"),
+           ("text", "text", "a bytes-like object is required"),
+       )},
     # communicators
     "Split": (lambda c, MPI: split(c, MPI, 0, -c.rank), ""),
     "Split in two": (lambda c, MPI: split(c, MPI, c.rank), ""),

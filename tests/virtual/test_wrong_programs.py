@@ -6,12 +6,15 @@ behind.
 """
 
 import gc
+import random
 
 import greenlet
 import numpy as np
 import pytest
 import virtual
+from labkit import mpi
 from labkit.errors import CheckFailed, RankFailed
+from virtual import engine
 
 MACHINE = virtual.ideal().but(eager=65536)
 BOX, LONG = np.zeros(4), np.zeros(8193)
@@ -64,6 +67,11 @@ def change(comm, array):
     array += 1
 
 
+def turned(comm):
+    """The same ranks in the opposite order."""
+    return comm.Split(0, -comm.rank)
+
+
 def raises(error):
     def program(comm):
         if comm.rank == 1:
@@ -96,6 +104,8 @@ WRONG = [  # ranks, program, what is said
         ["rank 0 waits in Ssend to itself"]),
     (2, lambda c: c.Probe(source=1 - c.rank),
         ["rank 0 waits in Probe from rank 1"]),
+    (2, lambda c: c.Recv(BOX.copy(), np.int64(1 - c.rank)),
+        ["rank 0 waits in Recv from rank 1", "rank 1 waits in Recv from rank 0"]),
     (2, for_ever(lambda c: c.irecv(source=1 - c.rank)),
         ["rank 0 repeats Test of an irecv from rank 1"]),
     # ends
@@ -109,6 +119,12 @@ WRONG = [  # ranks, program, what is said
         ["rank 0 sent rank 1 32 bytes with tag 7 (line", "nobody received it"]),
     (2, only(0, lambda c: c.isend("x", 1), lambda c: c.recv(source=0)),
         ["The isend to rank 1 of rank 0 (line", "was never waited for"]),
+    (2, lambda c: only(0, lambda t: (t.isend("x", 1), t.Free()), lambda t: t.recv(source=0))(turned(c)),
+        ["The isend to rank 0 of rank 1 (line"]),
+    (2, only(0, lambda c: (c.irecv(), c.irecv(source=mpi.ANY_SOURCE)), lambda c: (c.send(1, 0), c.send(2, 0))),
+        ["The irecv from any rank of rank 0 (line", ", the irecv from any rank of rank 0 (line"]),
+    (1, lambda c: c.Isend(BOX, mpi.PROC_NULL),
+        ["The Isend to MPI.PROC_NULL of rank 0 (line"]),
     # arguments
     (2, lambda c: c.Send(BOX, 2),
         ["dest=2: there is no such rank; with 2 ranks they go from 0 to 1"]),
@@ -128,6 +144,12 @@ WRONG = [  # ranks, program, what is said
         ["the virtual cluster's comm has no Alltoallw. On real ranks"]),
     (2, lambda c: c.compute(-1),
         ["0 or more"]),
+    (2, lambda c: c.compute(float("inf")),
+        ["0 or more, not inf"]),
+    (2, lambda c: np.random.seed(c.rank),
+        ["one generator for all virtual ranks"]),
+    (2, lambda c: random.seed(c.rank),
+        ["one generator for all virtual ranks"]),
     (4, lambda c: c.Allreduce(None, BOX.copy()),
         ["sendbuf must be a NumPy array of numbers, or [array, MPI.FLOAT], not NoneType"]),
     (4, early(lambda c, a: c.Ibarrier(), lambda c, a: c.Allreduce(a, a)),
@@ -144,6 +166,8 @@ WRONG = [  # ranks, program, what is said
         ["splits by node: MPI.COMM_TYPE_SHARED"]),
     # what does not fit
     (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(3), 1)),
+        ["Message truncated: rank 1 sent 4 values, and rank 0 has room for 3."]),
+    (2, lambda c: only(0, lambda t: t.Send(BOX, 1), lambda t: t.Recv(np.zeros(3), 0))(turned(c)),
         ["Message truncated: rank 1 sent 4 values, and rank 0 has room for 3."]),
     (2, only(1, lambda c: c.Send(BOX, 0), lambda c: c.Recv(np.zeros(4, "f4"), 1)),
         ["rank 1 sent float64 and rank 0 receives into float32"]),
@@ -197,9 +221,10 @@ def alive():
 @pytest.fixture(scope="module", autouse=True)
 def _no_rank_is_left():
     greenlet.getcurrent()
-    before = alive()
+    before, seeds = alive(), (np.random.seed, random.seed)
     yield
     assert alive() == before
+    assert (np.random.seed, random.seed) == seeds
 
 
 @pytest.mark.parametrize(("ranks", "program", "says"), WRONG)
@@ -236,6 +261,18 @@ def test_what_is_no_mistake_is_not_told():
 
     assert virtual.Cluster(nodes=2).run(asks_until).results[0] == "late"
     assert virtual.Cluster(nodes=2).run(sends_twice).results == [(True, 8.0)] * 2
+
+
+def test_a_loop_that_counts_is_told_later(monkeypatch):
+    def counts(comm, times):
+        for _ in range(times):
+            comm.compute(1e-6)
+            comm.Iprobe()
+
+    monkeypatch.setattr(engine, "PATIENCE", 2000)
+    virtual.Cluster(nodes=2).run(counts, 9000)
+    with pytest.raises(RankFailed, match="deadlock: rank 0 repeats Iprobe from any rank"):
+        virtual.Cluster(nodes=2).run(counts, 11000)
 
 
 def test_an_interrupt_passes_and_stubborn_ranks_end():

@@ -95,6 +95,8 @@ def far(ranks) -> bool:
 def sizes_of(table) -> np.ndarray:
     """Every size above 0 in a table of times by bytes, filled up for a smooth model line."""
     sizes = [n for times in curves_of(table, least=0).values() for n in times if n > 0]
+    if not sizes:
+        raise LabError("There is nothing to plot: no message has a byte.")
     return np.geomspace(min(sizes), max(sizes), 100)
 
 

@@ -70,6 +70,8 @@ def _fastest(times: Mapping[str, Mapping]) -> dict:
     for name, by_place in times.items():
         for place, time in by_place.items():
             seconds.setdefault(place, {})[name] = quartiles(time)[0]
+    if any(size <= 0 for size, _ in seconds):
+        raise LabError("The map's sizes are above 0, as its axis is logarithmic.")
     return {place: min(of_all, key=of_all.get) for place, of_all in seconds.items()}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from labkit.errors import LabError
 from labkit.plots.axes import (
     byte_axis,
     byte_ticks,
@@ -223,6 +224,11 @@ def _squares(flat: np.ndarray) -> np.ndarray:
     if side * side == pixels:
         return flat.reshape(-1, side, side)
     side = int(np.sqrt(pixels // 3))
+    if 3 * side * side != pixels:
+        raise LabError(
+            f"Pictures of {pixels} values are not square. Give (n, h, w), of one picture"
+            " picture[None]."
+        )
     return np.moveaxis(flat.reshape(-1, 3, side, side), 1, 3)
 
 

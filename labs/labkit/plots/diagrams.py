@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from labkit.errors import LabError
 from labkit.plots.axes import done
 from labkit.plots.style import COLORS, DASHES, INK, new_figure, styled
 
@@ -36,6 +37,11 @@ def messages(
     figure, axes = _canvas(places, title)
     looks = _looks(sorted({step for _, _, step in arrows}))
     for source, destination, step in arrows:
+        if min(source, destination) < 0 or max(source, destination) >= ranks:
+            raise LabError(
+                f"There is no message from {source} to {destination}: {ranks} ranks go from 0 to"
+                f" {ranks - 1}."
+            )
         swap = (destination, source, step) in arrows
         if not swap or source < destination:
             style = "<|-|>" if swap else "-|>"

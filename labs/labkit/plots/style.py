@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections import Counter
 from functools import cache, wraps
 from pathlib import Path
 
@@ -27,6 +28,8 @@ DASHES = (
 )
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
 INK, FAINT = "#333333", "#999999"
+
+_saved: Counter[Path] = Counter()  # plots by the file that they were to be saved as
 
 STYLE = Path(__file__).with_name("labkit.mplstyle")
 
@@ -73,7 +76,7 @@ def curve_style(index: int) -> dict:
 @styled
 def show(figure, name: str) -> None:
     """Show a figure: displayed once in a notebook; in a script saved as a PNG file under
-    home()/plots.
+    home()/plots, a program's second one of that name as name-2.
 
     Any matplotlib figure will do. Ranks above 0 do nothing.
     """
@@ -99,12 +102,15 @@ def png(figure) -> bytes:
 
 def slug(text: str) -> str:
     """`text` as part of a file name: "Loss, 4 ranks" becomes "loss-4-ranks"."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "plot"
+    return re.sub(r"[\W_]+", "-", text.lower()).strip("-") or "plot"
 
 
 def _save(figure, name: str) -> None:
     parts = [lab.current(), slug(name)] if lab.current() else [slug(name)]
     file = paths.home() / "plots" / f"{'-'.join(parts)}.png"
+    _saved[file] += 1
+    if _saved[file] > 1:  # the program has one of that name
+        file = file.with_stem(f"{file.stem}-{_saved[file]}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(png(figure))

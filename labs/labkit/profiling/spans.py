@@ -7,6 +7,7 @@ processes of a host. Outside a recording a span costs two readings of that clock
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from time import perf_counter
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ OPERATION, EXPLICIT = 0, 1  # layers: what a profiler saw counts only where noth
 
 
 class Span(NamedTuple):
-    """begin, end: seconds. thread: its name, or IN_FLIGHT. library: what carried it out, where
-    known."""
+    """begin, end: seconds. thread: its name (see `thread_names`), or IN_FLIGHT. library: what
+    carried it out, where known."""
 
     kind: str
     begin: float
@@ -80,6 +81,19 @@ def mark(kind: str, begin: float, end: float, name: str = "") -> None:
         log.append((kind, begin, end, name, None))
 
 
+def thread_names() -> dict[int | None, str]:
+    """number in the system -> name of every thread; where several have one name, with that
+    number."""
+    threads = threading.enumerate()
+    count = Counter(thread.name for thread in threads)
+    return {
+        thread.native_id: thread.name
+        if count[thread.name] == 1
+        else f"{thread.name} {thread.native_id}"
+        for thread in threads
+    }
+
+
 def _thread(number: int | None, names: dict[int | None, str]) -> str:
     return IN_FLIGHT if number is None else names.get(number, f"thread {number}")
 
@@ -103,7 +117,8 @@ class Recorder:
         _log = []
 
     def stop(self, begin: float, end: float) -> list[Span]:
-        """The spans of the step that ran from begin to end; those still open end now."""
+        """The spans of the step that ran from begin to end, cut to that; those still open end
+        now."""
         global _log
         log = _log or []
         _log = None
@@ -112,8 +127,12 @@ class Recorder:
             since = getattr(each, "begin", None)  # not set for an instant on another thread
             if since is not None and since < end:
                 log.append((each.kind, since, end, each.name, each.thread))
-        names = {thread.native_id: thread.name for thread in threading.enumerate()}
-        return [Span(*entry, _thread(number, names)) for *entry, number in log]
+        names = thread_names()
+        return [
+            Span(kind, max(since, begin), min(until, end), name, _thread(number, names))
+            for kind, since, until, name, number in log
+            if since < end and until > begin
+        ]
 
     def close(self) -> None:
         """End the recording, also after an error in a step."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-import threading
 from pathlib import Path
 from time import perf_counter
 
 from labkit.errors import NotHere
 from labkit.noise import without_lines
 from labkit.profiling import libraries
-from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span
+from labkit.profiling.spans import COMPUTE, EXPLICIT, INPUT, OPERATION, Span, thread_names
 
 _NOISE = re.compile(rb"^USDT:")  # two lines of PyTorch's profiler at each start and stop
 # A convolution backward that is not oneDNN's.
@@ -71,9 +70,7 @@ class Recorder:
             [(e["ts"], e["dur"]) for e in events if e["name"] == _CLOCK], self._known
         )
         self.error = max(self.error, error)
-        return spans_of(
-            events, ahead, {thread.native_id: thread.name for thread in threading.enumerate()}
-        )
+        return spans_of(events, ahead, thread_names())
 
     def close(self) -> None:
         if self._profiler is not None:  # a step failed while the profiler ran

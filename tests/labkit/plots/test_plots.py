@@ -104,8 +104,23 @@ def test_records_can_be_plotted_as_they_are():
     assert points.get_ydata() == pytest.approx([1, 2])  # the latest record of 2 ranks
     with pytest.raises(LabError, match="no column ranks"):
         plots.scaling(frame[["seconds"]])
-    with pytest.raises(LabError, match="measure first"):
-        plots.scaling({})
+
+
+UNDRAWN = [  # what cannot be drawn, and what is said of it
+    (lambda: plots.scaling({}), "measure first"),
+    (lambda: plots.bandwidth({0: 1e-6}), "no message has a byte"),
+    (lambda: plots.crossover({}), "nothing to map"),
+    (lambda: plots.crossover({"ring": {(0, 2): 1.0}}), "sizes are above 0"),
+    (lambda: plots.images(np.zeros((28, 28))), r"not square. .* picture\[None\]"),
+    (lambda: plots.messages([(0, 4, 0)], 4), "from 0 to 4: 4 ranks go from 0 to 3"),
+    (lambda: plots.messages([(-1, 0, 0)], 4), "from -1 to 0"),
+]
+
+
+@pytest.mark.parametrize(("draw", "says"), UNDRAWN)
+def test_what_cannot_be_drawn_is_told_in_a_sentence(draw, says):
+    with pytest.raises(LabError, match=says):
+        draw()
 
 
 def test_a_script_saves_a_file_and_says_where(tmp_path, capsys, monkeypatch):
@@ -113,8 +128,10 @@ def test_a_script_saves_a_file_and_says_where(tmp_path, capsys, monkeypatch):
     file = tmp_path / "plots" / "50_x-loss-4-ranks.png"
     assert file.read_bytes().startswith(b"\x89PNG")
     assert capsys.readouterr().out == f"Plot: {file}\n"
-    plots.loss(CURVES, name="mine")
-    assert (tmp_path / "plots" / "50_x-mine.png").exists()
+    for name in ("mine", "Потери, 4", "Потери, 8", "mine", "mine"):
+        plots.loss(CURVES, name=name)
+    names = {"loss-4-ranks", "mine", "mine-2", "mine-3", "потери-4", "потери-8"}
+    assert {file.name for file in file.parent.iterdir()} == {f"50_x-{name}.png" for name in names}
     capsys.readouterr()
     (tmp_path / "plots").rename(tmp_path / "away")
     (tmp_path / "plots").write_text("in the way")
@@ -185,8 +202,6 @@ def test_the_map_shows_the_fastest_everywhere():
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == [f"{letter}: {name}" for name, letter in LETTERS.items()]
     assert not faults(figure)
-    with pytest.raises(LabError, match="nothing to map"):
-        plots.crossover({})
 
 
 def test_ties_are_marked():

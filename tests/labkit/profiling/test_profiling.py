@@ -116,21 +116,28 @@ def test_no_operator_takes_more_than_the_steps_however_uneven_they_are():
     assert 0.5 < operators.loc["one", "share"] <= 1
 
 
-def test_a_span_still_open_on_another_thread_counts_until_the_end_of_the_step():
+def test_spans_still_open_on_other_threads_count_from_begin_to_end_of_each_step():
     stop = threading.Event()
 
-    def works():
-        with profiling.span("compute", "background"):
+    def works(kind):
+        with profiling.span(kind):
             stop.wait()
 
-    worker = threading.Thread(target=works)
-    worker.start()
+    kinds = ("compute", "communication")
+    workers = [threading.Thread(target=works, args=(kind,), name="worker") for kind in kinds]
+    for worker in workers:
+        worker.start()
     try:
-        row = profiling.record(lambda: time.sleep(0.003), 4).table().loc[0]
+        profile = profiling.record(lambda: time.sleep(0.003), 4)
     finally:
         stop.set()
-        worker.join()
+        for worker in workers:
+            worker.join()
+    row = profile.table().loc[0]
     assert row["compute"] == pytest.approx(row["step"], rel=1e-6)
+    assert row["overlapped"] == pytest.approx(row["step"], rel=1e-6)
+    shares = profile.operators().set_index("name")["share"]
+    assert dict(shares) == pytest.approx({"compute": 1, "communication": 1})
 
 
 def test_overhead_is_seen(monkeypatch):

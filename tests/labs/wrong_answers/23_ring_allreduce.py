@@ -119,7 +119,7 @@ box = np.empty(len(theirs), np.float32)
            "theirs = chunks[(comm.rank - step - 1) % comm.size]"],
           "is wrong"),
     Wrong("23.2", "receives into the chunk that it sends", "theirs = chunks[(comm.rank - step) % comm.size]",
-          "theirs = chunks[(comm.rank + 1 - step) % comm.size]", "is wrong"),
+          "theirs = chunks[(comm.rank + 1 - step) % comm.size]", "sendbuf and recvbuf share memory"),
     Wrong("23.2", "adds in the second half too", PASS, """\
 box = np.empty_like(theirs)
         comm.Sendrecv(chunks[(comm.rank + 1 - step) % comm.size], dest=right, recvbuf=box, source=left)

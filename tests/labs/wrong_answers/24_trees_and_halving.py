@@ -78,7 +78,7 @@ WRONG = [
           "comm.Send(vector, dest=partner)\n        comm.Recv(box, source=partner)",
           "A Send of more than 64 bytes waits until its receive is called"),
     Wrong("24.1", "receives into the vector that it sends",
-          SWAP, SWAP.replace("recvbuf=box", "recvbuf=vector"), "the sum is wrong on"),
+          SWAP, SWAP.replace("recvbuf=box", "recvbuf=vector"), "sendbuf and recvbuf share memory"),
     Wrong("24.1", "a box of float64, whatever is sent", "np.empty_like(vector)\n    for distance in doublings(len(seats)):  #",
           "np.empty(len(vector))\n    for distance in doublings(len(seats)):  #", "rank 1 sent float32 and rank 0 receives into float64"),
     Wrong("24.1", "replaces where it should add",

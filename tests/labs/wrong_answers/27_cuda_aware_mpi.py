@@ -46,7 +46,7 @@ WRONG = [
     Wrong("27.1", "one box for both: MPI forbids to receive into what the same call sends",
           ["recvbuf=inbox", "device.to_device(into, inbox)"],
           ["recvbuf=outbox", "device.to_device(into, outbox)"],
-          "`outbox` on rank 0 was overwritten. MPI forbids"),
+          "sendbuf and recvbuf share memory"),
     Wrong("27.1", "Send, then Recv: waits for ever",
           "    comm.Sendrecv(outbox, dest=dest, recvbuf=inbox, source=source)\n",
           "    comm.Send(outbox, dest=dest)\n    comm.Recv(inbox, source=source)\n", "waits in Send"),

@@ -144,7 +144,7 @@ def layer_over_ranks(parallel_layer, most, patience):
     ranks = launch.ranks_here(most)
     function = partial(_try_layer, parallel_layer)
     tried = launch.run(on_every_size, function, ranks=ranks, threads=1, timeout=patience)
-    for size in range(ranks, 0, -1):
+    for size in tried[0]:
         layer = _tried_layer(size)
         for batch, entering in enumerate(_tried_inputs(size)):
             want = whole_layer(entering, Part(layer, 2))

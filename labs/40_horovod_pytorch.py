@@ -36,10 +36,10 @@ from labkit import (
     data,
     expect,
     hint,
-    home,
     lab,
     launch,
     nets,
+    own_folder,
     plots,
     predict,
     record,
@@ -75,7 +75,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # %%
 samples = data.load(dataset)
 layers = (samples.train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
-checkpoint = home() / "checkpoints" / "digits.pt"
+checkpoint = own_folder() / "checkpoints" / "digits.pt"
 checkpoint.parent.mkdir(exist_ok=True)
 
 

@@ -36,7 +36,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import torch
-from labkit import check, hint, home, lab, launch, predict, record, timing
+from labkit import check, hint, home, lab, launch, own_folder, predict, record, timing
 from support import lab70
 
 lab.start("70_checkpoint_and_requeue")
@@ -552,7 +552,8 @@ predict("70.5", first_step=..., done_again=...)
 # %%
 killed_after = 2 * every + 7 * every // 10
 mine = lab70.Answers(capture, restore, write, judge, train)
-story, whole = lab70.killed_and_resumed(mine, home() / "70_lives", last, every, killed_after, ranks)
+folder = own_folder() / "70_lives"
+story, whole = lab70.killed_and_resumed(mine, folder, last, every, killed_after, ranks)
 lives = lab70.table(story, whole)
 print(lives.to_string())
 for life, row in lives.iterrows():

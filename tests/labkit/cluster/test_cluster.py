@@ -424,3 +424,6 @@ def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
         # A shell that knows a site is no job there.
         known = {"site": site, "submitted": when} if number else {"site": None, "submitted": None}
         assert record.batch_job() == {"job": number, **known}
+        own = paths.home() / "jobs" / number if number else paths.home()
+        assert paths.own_folder() == own
+        assert own.is_dir()

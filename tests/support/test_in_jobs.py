@@ -1,9 +1,12 @@
-"""Checks in a job of so many ranks that not every number of them is tried."""
+"""Labs in batch jobs: of so many ranks that not every number of them is tried, and of several
+jobs at once."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from labkit import counting, launch
+from labkit import counting, launch, paths
 
 from tests.support.answers import solved
 
@@ -30,3 +33,10 @@ def test_a_right_answer_passes(monkeypatch, stem, check):
     lab = {**solved(stem, "def added("), "most": 4, "patience": 60}
     monkeypatch.setattr(launch, "run", lambda *args, **job: RUN(on_few_sizes, *args, **job))
     exec(check, lab)
+
+
+def test_no_lab_writes_files_that_another_job_of_the_learner_would_overwrite():
+    """A lab keeps its files in own_folder(), or in a temporary folder in home()."""
+    files = [*(paths.root() / "solutions").glob("*.py"), paths.root() / "labs/support/lab42.py"]
+    shared = re.compile(r".*(?<!dir=)\bhome\(\).*")
+    assert [line for file in files for line in shared.findall(file.read_text("utf-8"))] == []

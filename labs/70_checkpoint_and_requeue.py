@@ -40,7 +40,7 @@ from labkit import check, hint, home, lab, launch, own_folder, predict, record, 
 from support import lab70
 
 lab.start("70_checkpoint_and_requeue")
-ranks = launch.ranks_here(2)
+ranks = min(launch.ranks_here(2), 64)  # a batch has 64 images, one for each rank at least
 
 # %% tags=["parameters"]
 last = 60  # steps of each training; an epoch has 24
@@ -150,6 +150,7 @@ predict("70.1", random_states=..., position=..., optimizer=..., schedule=...)  #
 
 # %%
 stop = 3 * last // 5
+stop += stop % 24 == 0  # not at the end of an epoch, where the position is that of a fresh run
 losses = launch.run(lab70.forget, capture, restore, stop, last, ranks=ranks, threads=1)[0]
 whole = losses.pop("without a break")
 rows = {}

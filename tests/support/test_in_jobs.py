@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from labkit import counting, launch, paths
+from labkit import counting, horovod, launch, paths
+from labkit.errors import LabError
 
 from tests.support.answers import solved
 
@@ -33,6 +34,24 @@ def test_a_right_answer_passes(monkeypatch, stem, check):
     lab = {**solved(stem, "def added("), "most": 4, "patience": 60}
     monkeypatch.setattr(launch, "run", lambda *args, **job: RUN(on_few_sizes, *args, **job))
     exec(check, lab)
+
+
+@pytest.mark.slow
+def test_each_stage_of_lab_62_has_a_block(monkeypatch):
+    monkeypatch.setattr(launch, "ranks_here", lambda n: 6)
+    lab = solved("62_model_parallel", "def study", "sizes = sorted")
+    assert list(lab["studies"]) == [1, 2, 5]
+
+
+def test_lab_40_says_how_many_ranks_can_share_its_images(monkeypatch):
+    monkeypatch.setattr(horovod, "ranks_here", lambda n: 200)
+    with pytest.raises(LabError, match='needs 6400 images, and .* 1536.* SET="images_per_rank=7"'):
+        solved("40_horovod_pytorch", "samples = ", "whole_batch = ")
+
+
+def test_no_rank_of_lab_70_is_without_one_of_the_64_images(monkeypatch):
+    monkeypatch.setattr(launch, "ranks_here", lambda n: 100)
+    assert solved("70_checkpoint_and_requeue")["ranks"] == 64
 
 
 def test_no_lab_writes_files_that_another_job_of_the_learner_would_overwrite():

@@ -284,8 +284,8 @@ class Work:
         self.stage = stage
         self.first = first
         self.last = last
-        self.pictures = torch.chunk(pictures, micro)
-        self.labels = torch.chunk(labels, micro)
+        self.pictures = torch.tensor_split(pictures, micro)
+        self.labels = torch.tensor_split(labels, micro)
         self.micro = micro
         self.losses: list[float] = []
         self.done: list[tuple[str, int]] = []

@@ -35,10 +35,10 @@ from labkit import (
     data,
     expect,
     hint,
-    home,
     lab,
     launch,
     nets,
+    own_folder,
     plots,
     predict,
     record,
@@ -109,7 +109,7 @@ patience = 90  # seconds after which a check calls the ranks stuck
 samples = data.load(dataset)
 layers = (samples.train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
 cross_entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-checkpoint = home() / "checkpoints" / "digits.keras"
+checkpoint = own_folder() / "checkpoints" / "digits.keras"
 checkpoint.parent.mkdir(exist_ok=True)
 
 

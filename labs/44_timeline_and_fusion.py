@@ -29,7 +29,19 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from labkit import check, cluster, hint, home, lab, launch, plots, predict, record, scaling, world
+from labkit import (
+    check,
+    cluster,
+    hint,
+    lab,
+    launch,
+    own_folder,
+    plots,
+    predict,
+    record,
+    scaling,
+    world,
+)
 from labkit.horovod import ranks_here
 from support import lab44
 
@@ -81,7 +93,7 @@ ranks = ranks_here(workers)
 on_node = world.local_size() if world.launcher() else ranks
 start = partial(launch.run, ranks=ranks, threads=1, env={"HOROVOD_LOG_LEVEL": "error"})
 late_rank = ranks // 2
-events = start(lab44.timelines, lab44.ways(late_rank, pause=0.2), home())[0]
+events = start(lab44.timelines, lab44.ways(late_rank, pause=0.2), own_folder())[0]
 late = lab44.lines(events["late"])
 print(f"{sum(line.kind == 'i' for line in late)} cycles (CYCLE_START), and tensor a in both steps:")
 for line in late:

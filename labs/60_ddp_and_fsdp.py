@@ -34,7 +34,7 @@ import numpy as np
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, plots, predict, record, workloads
+from labkit import check, hint, lab, launch, own_folder, plots, predict, record, workloads
 from support import lab60
 from torch.nn.functional import cross_entropy
 
@@ -458,7 +458,7 @@ for way in stage_of:
 #     net.load_state_dict(state["net"])
 
 # %%
-folder = home() / "60_checkpoint"
+folder = own_folder() / "60_checkpoint"
 files = launch.run(lab60.save_and_load, width, folder, ranks=ranks, controller="torch")
 for rank, own in enumerate(files):
     print(f"rank {rank} wrote {own}")

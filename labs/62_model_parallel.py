@@ -305,6 +305,7 @@ def study(comm):
 
 
 # %%
+ranks = min(ranks, depth)  # in a larger job, some ranks would have no block
 sizes = sorted({1, 2, ranks})
 studies = {size: launch.run(study, ranks=size, threads=1) for size in sizes}
 rows = []

@@ -32,7 +32,7 @@
 import pandas
 import torch
 import torch.distributed as dist
-from labkit import check, hint, home, lab, launch, predict, record
+from labkit import check, hint, lab, launch, own_folder, predict, record
 from support import lab69
 from torch.nn.functional import pad
 
@@ -396,7 +396,7 @@ predict("69.4", gathers=..., reduce_scatters=..., megabytes=...)
 
 # %%
 sharded = {name: ways[name] for name in ("yours", "yours, prefetch")}
-traced = launch.run(lab69.trace_ways, sharded, setting, home(), **job)[0]
+traced = launch.run(lab69.trace_ways, sharded, setting, own_folder(), **job)[0]
 for way, each in traced.items():
     print(f"{way}: {each.hidden:.0%} of the gathers' time hidden; a step takes {each.step}")
     record.add("traced", seconds=each.step, ranks=ranks, way=way, hidden=each.hidden, **each.calls)
@@ -586,7 +586,7 @@ print(pandas.DataFrame(apart).to_string(float_format="{:.2g}".format))
 # %%
 theirs = {lab69.FSDP2: None}
 again = launch.run(lab69.train_ways, {lab69.ONE: None, **theirs}, setting, **job)[0]
-traced |= launch.run(lab69.trace_ways, theirs, setting, home(), **job)[0]
+traced |= launch.run(lab69.trace_ways, theirs, setting, own_folder(), **job)[0]
 used |= launch.run(lab69.memory_ways, theirs, setting, **job)[0]
 apart = abs(pandas.Series(again[lab69.FSDP2]) - again[lab69.ONE]).max()
 print(f"FSDP2: losses apart from one device, at most: {apart:.2g}")

@@ -35,10 +35,10 @@ from labkit import (
     data,
     expect,
     hint,
-    home,
     lab,
     launch,
     nets,
+    own_folder,
     plots,
     predict,
     record,
@@ -74,7 +74,7 @@ workload = "auto"  # on a GPU ResNet-50 and GPT-2, too; or "tiny", "resnet50", "
 # %%
 samples = data.load(dataset)
 layers = (samples.train_x.shape[1], 128, 64, 10)  # pixels that go in, units of each layer
-checkpoint = home() / "checkpoints" / "digits.pt"
+checkpoint = own_folder() / "checkpoints" / "digits.pt"
 checkpoint.parent.mkdir(exist_ok=True)
 
 
@@ -107,6 +107,11 @@ device = world.device()
 images = torch.tensor(samples.train_x, device=device)
 labels = torch.tensor(samples.train_y, device=device)
 whole_batch = images_per_rank * ranks
+expect(
+    whole_batch <= len(images),
+    f"A step of {ranks} ranks needs {whole_batch} images, and there are {len(images)}. Give each"
+    f' rank fewer: add SET="images_per_rank={len(images) // ranks}" to make run or make submit.',
+)
 alone = train_alone(new_net().to(device), images, labels, whole_batch, rate_per_rank * ranks)
 print(f"{ranks} ranks will share the work.")
 print(f"one process, {whole_batch} images per step: loss from {alone[0]:.3f} to {alone[-1]:.3f}")

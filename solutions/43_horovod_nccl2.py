@@ -32,7 +32,7 @@ import re
 
 import horovod.torch as hvd
 import pandas as pd
-from labkit import builds, check, hint, home, lab, launch, predict, record, world
+from labkit import builds, check, hint, lab, launch, own_folder, predict, record, world
 from labkit.horovod import timeline, train
 from support import lab43
 
@@ -413,7 +413,7 @@ if pairs:
 # **timeline**, a log (lab 42). One of these calls is, for example, `MPI_ALLREDUCE`.
 
 # %%
-env = {"HOROVOD_TIMELINE": str(home() / "timeline_43.json")}
+env = {"HOROVOD_TIMELINE": str(own_folder() / "timeline_43.json")}
 for flavour in [builds.current_horovod()] if world.launcher() else builds.horovod_builds():
     ranks = launch.ranks_here(lab43.most_ranks(flavour, 2))
     training = launch.run(train, 4, 64, 4, ranks=ranks, env=env, horovod=flavour)[0]

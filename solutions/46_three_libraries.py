@@ -32,7 +32,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from labkit import check, cluster, hint, home, lab, launch, plots, predict, timing, world
+from labkit import check, cluster, hint, lab, launch, own_folder, plots, predict, timing, world
 from support import lab46
 
 lab.start("46_three_libraries")
@@ -256,7 +256,7 @@ def train(comm, file):
 # %%
 runs = {}  # (name of the way, ranks) -> what rank 0 brought home
 for way, (build, variables) in plans.items():
-    file = home() / f"timeline_46_{way.name.replace(', ', '_').replace(' ', '_')}.json"
+    file = own_folder() / f"timeline_46_{way.name.replace(', ', '_').replace(' ', '_')}.json"
     sizes = [ranks]
     if not runs and not world.launcher():  # a job has as many ranks as it has
         sizes = [1, ranks]
@@ -387,7 +387,7 @@ def watch_only(comm, file):
 
 # %%
 if not world.launcher():
-    file = home() / "timeline_46_forgotten.json"
+    file = own_folder() / "timeline_46_forgotten.json"
     watched = launch.run(watch_only, file, ranks=ranks, threads=1, horovod="host", timeout=limit)[0]
     staged = ran[first].place["staged"]
     print(pd.DataFrame({"Gloo, forgotten": proof_of("Gloo", watched, staged)}).T)

@@ -148,7 +148,8 @@ predict("68.1", positions=..., time=...)
 
 # %%
 corpus = data.corpus(read)
-small = lab68.trained(corpus, lab68.Sizes(len(corpus.vocabulary), 64, 4, 2, 128), steps)
+places = max(128, 40 + count)  # positions for which it has numbers
+small = lab68.trained(corpus, lab68.Sizes(len(corpus.vocabulary), 64, 4, 2, places), steps)
 text = "def area(self, width, height):\n    retur"  # 40 characters
 begin = torch.tensor([[corpus.vocabulary.index(character) for character in text]])
 cached = lab68.generate(small, begin, count, attend)
@@ -156,7 +157,7 @@ print("the same tokens:", torch.equal(cached, lab68.recompute(small, begin, coun
 print(text + "".join(corpus.vocabulary[token] for token in cached[0]))
 
 # %%
-large = lab68.wide(wide, layers).to(device)
+large = lab68.wide(wide, layers, max(40 + count, prompt + 1)).to(device)
 tokens = begin.to(device)
 ratio = timing.ratio(
     lambda: lab68.recompute(large, tokens, count),

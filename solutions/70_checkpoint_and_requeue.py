@@ -35,11 +35,11 @@ from pathlib import Path
 import numpy as np
 import pandas
 import torch
-from labkit import check, hint, home, lab, launch, predict, record, timing
+from labkit import check, hint, home, lab, launch, own_folder, predict, record, timing
 from support import lab70
 
 lab.start("70_checkpoint_and_requeue")
-ranks = launch.ranks_here(2)
+ranks = min(launch.ranks_here(2), 64)  # a batch has 64 images, one for each rank at least
 
 # %% tags=["parameters"]
 last = 60  # steps of each training; an epoch has 24
@@ -160,6 +160,7 @@ predict("70.1", random_states=..., position=..., optimizer=..., schedule=...)  #
 
 # %%
 stop = 3 * last // 5
+stop += stop % 24 == 0  # not at the end of an epoch, where the position is that of a fresh run
 losses = launch.run(lab70.forget, capture, restore, stop, last, ranks=ranks, threads=1)[0]
 whole = losses.pop("without a break")
 rows = {}
@@ -584,7 +585,8 @@ predict("70.5", first_step=..., done_again=...)
 # %%
 killed_after = 2 * every + 7 * every // 10
 mine = lab70.Answers(capture, restore, write, judge, train)
-story, whole = lab70.killed_and_resumed(mine, home() / "70_lives", last, every, killed_after, ranks)
+folder = own_folder() / "70_lives"
+story, whole = lab70.killed_and_resumed(mine, folder, last, every, killed_after, ranks)
 lives = lab70.table(story, whole)
 print(lives.to_string())
 for life, row in lives.iterrows():

@@ -36,7 +36,7 @@ from __future__ import annotations
 import importlib
 
 _FROM = dict.fromkeys(("check", "expect", "hint", "predict"), "labkit.checks")
-_FROM |= dict.fromkeys(("home", "root"), "labkit.paths")
+_FROM |= dict.fromkeys(("home", "own_folder", "root"), "labkit.paths")
 
 
 def __getattr__(name: str):

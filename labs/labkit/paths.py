@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from labkit import world
 from labkit.errors import NoFolder
 
 
@@ -34,6 +35,17 @@ def home() -> Path:
             f"Your own folder {folder} cannot be made ({error.strerror}): set LABKIT_HOME to one"
             " that can."
         ) from None
+    return folder
+
+
+def own_folder() -> Path:
+    """Where a lab writes files that it reads again: home(), in a batch job home()/jobs/NUMBER.
+
+    Jobs share home(), and several may run at once. One that is started again keeps its number.
+    """
+    number = world.batch_job()
+    folder = home() / "jobs" / number if number else home()
+    folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 

@@ -28,7 +28,6 @@ from labkit import (
     check,
     cluster,
     expect,
-    home,
     launch,
     mpis,
     paths,
@@ -765,7 +764,8 @@ def trained(
     size: weight matrices, their rows and columns, and steps. mpi: a build of labkit.builds; None:
     the one in use.
     """
-    return launch.run(train_ways, *size, ways, home(), ranks=ranks, env=UNBOUND, mpi=mpi)[0]
+    folder = paths.own_folder()
+    return launch.run(train_ways, *size, ways, folder, ranks=ranks, env=UNBOUND, mpi=mpi)[0]
 
 
 class Calls(NamedTuple):

@@ -181,12 +181,14 @@ def optimizer_for(net, rate: float):
 
 def global_batches(images: int, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """(pictures, labels) of each step's `images` digits of all workers together, the same
-    everywhere."""
+    everywhere. Many workers ask for more digits than there are, then some are taken twice."""
     digits = data.digits()
     count = len(digits.train_x)
-    every_epoch = (data.batches(count, images, epoch, seed=SEED) for epoch in itertools.count())
-    places = itertools.islice(itertools.chain.from_iterable(every_epoch), steps)
-    return [(digits.train_x[rows], digits.train_y[rows].astype(np.int32)) for rows in places]
+    places = max(count, images)
+    every_epoch = (data.batches(places, images, epoch, seed=SEED) for epoch in itertools.count())
+    batches = itertools.islice(itertools.chain.from_iterable(every_epoch), steps)
+    rows_of_steps = [rows % count for rows in batches]
+    return [(digits.train_x[rows], digits.train_y[rows].astype(np.int32)) for rows in rows_of_steps]
 
 
 # -- one step in this process
@@ -500,6 +502,11 @@ def train(
     """
     ranks = launch.ranks_here(1)
     nodes = ranks if world.launcher() else nodes
+    if nodes == 1:
+        raise LabError(
+            "One worker has nobody to send to. Start two or more: make run LAB=61 NP=2, or"
+            " make submit LAB=61 NODES=2."
+        )
     # As bytes: a rank only passes the step on, and needs no TensorFlow for that.
     pickled = cloudpickle.dumps(step), cloudpickle.dumps(tf_config)
     env = {

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, expect, launch, nets, plots, timing
+from labkit import check, expect, launch, nets, plots, profiling, timing
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError, counted
 from torch.nn import functional
@@ -238,8 +238,8 @@ def busy_spans(comm, stage: torch.nn.Sequential, step: Callable[[], object]) -> 
     """Run `step()` once, and note when this stage computed forward and backward.
 
     step: computes the stage once. Returns the spans of all ranks, in seconds since the first rank
-    began, on every rank. One machine's ranks share the clock. On a GPU each note waits until the
-    device has done what was asked of it so far.
+    began, on every rank. All are on rank 0's clock: each node has its own. On a GPU each note waits
+    until the device has done what was asked of it so far.
     """
     device = str(next(stage.parameters()).device)
     notes: list[float] = []  # begin and end of the forward pass, then of the backward pass
@@ -256,11 +256,13 @@ def busy_spans(comm, stage: torch.nn.Sequential, step: Callable[[], object]) -> 
     stage[-1].register_forward_hook(leaves)
     # The last gradients of a stage are those of its first layer's parameters.
     next(stage.parameters()).register_post_accumulate_grad_hook(note)
+    # Readings of clocks are in host memory: on GPUs they go by the MPI that is within `comm`.
+    ahead, _ = profiling.clock.offset(getattr(comm, "comm", comm))
     comm.Barrier()
-    begin = perf_counter()
+    begin = perf_counter() - ahead
     step()
     first = min(comm.allgather(begin))
-    times = [moment - first for moment in notes]
+    times = [moment - ahead - first for moment in notes]
     return comm.allgather([("forward", *times[:2]), ("backward", *times[2:])])
 
 

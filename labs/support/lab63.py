@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from labkit import check, expect, launch, nets, plots, world
+from labkit import check, expect, launch, nets, plots, profiling, world
 from labkit.counting import CallLog, on_every_size
 from labkit.errors import LabError
 from torch.nn import functional
@@ -284,8 +284,8 @@ class Work:
         self.stage = stage
         self.first = first
         self.last = last
-        self.pictures = torch.chunk(pictures, micro)
-        self.labels = torch.chunk(labels, micro)
+        self.pictures = torch.tensor_split(pictures, micro)
+        self.labels = torch.tensor_split(labels, micro)
         self.micro = micro
         self.losses: list[float] = []
         self.done: list[tuple[str, int]] = []
@@ -480,16 +480,19 @@ def sleep_through(
     """Run the schedule with stages that sleep `forward` and `backward` seconds. Returns it with
     measured times.
 
-    Messages are real. The time is from the first rank's begin to the last one's end; on every rank.
+    Messages are real. The time, the same on every rank, is from the first rank's begin to the last
+    one's end. All is on rank 0's clock: each node has its own.
     """
     sleeper = _Sleeper(comm.rank, comm.size, forward, backward)
+    ahead, _ = profiling.clock.offset(comm)
     comm.Barrier()
-    begin = time.perf_counter()
+    begin = time.perf_counter() - ahead
     run_schedule(comm, schedules[comm.rank], sleeper)
-    end = time.perf_counter()
+    end = time.perf_counter() - ahead
     first = min(comm.allgather(begin))
     total = max(comm.allgather(end)) - first
-    own = [span._replace(begin=span.begin - first, end=span.end - first) for span in sleeper.spans]
+    zero = first + ahead  # on this rank's own clock
+    own = [span._replace(begin=span.begin - zero, end=span.end - zero) for span in sleeper.spans]
     spans = comm.allgather(own)
     busy = sum(span.end - span.begin for rank in spans for span in rank)
     return Played(spans, total, 1 - busy / (comm.size * total))

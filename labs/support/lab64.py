@@ -97,7 +97,7 @@ def sums_by_the_table(f, g, most, patience):
     """Sums where the table has them, own values elsewhere, for every size of a group of ranks."""
     ranks = launch.ranks_here(most)
     tried = launch.run(try_pair, f, g, ranks=ranks, threads=1, timeout=patience)
-    for size in range(ranks, 0, -1):
+    for size in tried[0]:
         for name, way in (("f", "forward"), ("f", "backward"), ("g", "forward"), ("g", "backward")):
             inputs = _inputs(way, size)
             total = inputs.sum(dim=0)

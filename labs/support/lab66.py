@@ -301,7 +301,7 @@ def rows_there_and_gradients_back(exchange, Exchange, most, patience):
     function = partial(_try_exchange, exchange, Exchange)
     tried = launch.run(on_every_size, function, ranks=ranks, threads=1, timeout=patience)
     reason = "Send each row only to its own rank, as Alltoallv does"
-    for size in range(1, ranks + 1):
+    for size in reversed(tried[0]):
         for rank in range(size):
             for what, (got, want) in tried[rank][size].items():
                 because = reason if "bytes" in what else ""
@@ -443,7 +443,7 @@ def as_one_device_computes(dispatch, combine, most, patience):
     ranks = launch.ranks_here(most)
     trip = partial(_try_trip, dispatch, combine)
     tried = launch.run(on_every_size, trip, ranks=ranks, threads=1, timeout=patience)
-    for size in range(1, ranks + 1):
+    for size in reversed(tried[0]):
         for rank in range(size):
             for what, (got, want, slips) in tried[rank][size].items():
                 where = f"{counted(size, 'rank')}, rank {rank}, {what}"

@@ -144,7 +144,7 @@ def layer_over_ranks(parallel_layer, most, patience):
     ranks = launch.ranks_here(most)
     function = partial(_try_layer, parallel_layer)
     tried = launch.run(on_every_size, function, ranks=ranks, threads=1, timeout=patience)
-    for size in range(ranks, 0, -1):
+    for size in tried[0]:
         layer = _tried_layer(size)
         for batch, entering in enumerate(_tried_inputs(size)):
             want = whole_layer(entering, Part(layer, 2))
@@ -591,10 +591,10 @@ def trained(corpus, sizes: Sizes, steps: int, texts: int = 8, rate: float = 3e-3
     return net.double()
 
 
-def wide(hidden: int, layers: int, places: int = 512) -> GPT:
-    """A GPT that is large enough to be timed. Its weights are random: times do not depend on
-    them."""
-    return GPT(Sizes(96, hidden, 8, layers, places))
+def wide(hidden: int, layers: int, places: int) -> GPT:
+    """A GPT that is large enough to be timed, for texts of 512 tokens, or of `places` if that is
+    more. Its weights are random: times do not depend on them."""
+    return GPT(Sizes(96, hidden, 8, layers, max(512, places)))
 
 
 # -- measurements on one device
@@ -774,7 +774,7 @@ def time_both(
     """By requests, what replicas and tensor parallelism take on these ranks; and the time of an
     allreduce by its bytes."""
     device = world.device()
-    net = wide(hidden, layers).to(device)
+    net = wide(hidden, layers, prompt + 1).to(device)
     found = {}
     for count in requests:
         traffic = Traffic(comm)

@@ -4,7 +4,6 @@ them."""
 from __future__ import annotations
 
 import fcntl
-import getpass
 import inspect
 import json
 import math
@@ -370,7 +369,8 @@ def _own_line(rank: Rank, words: str) -> str:
 
 def own_dice(name: str, number: int) -> random.Random:
     """Of this learner's case `number`: another person on another computer meets another fault."""
-    who = f"{getpass.getuser()}@{socket.gethostname()}/{number}"
+    # By the number: in a container a user may have no name.
+    who = f"{os.getuid()}@{socket.gethostname()}/{number}"
     return random.Random(f"{name} {zlib.crc32(who.encode())}")
 
 

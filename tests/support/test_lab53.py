@@ -3,10 +3,14 @@ nap."""
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from labkit import launch
 from support import lab53
+
+from tests.support.answers import solved
 
 
 @pytest.mark.parametrize("kind", lab53.KINDS)
@@ -55,3 +59,18 @@ def test_real_ranks():
     for each in seconds["steady"].values():
         assert len(each) == 2
         assert each.min() >= 0.9 * lab53.MEAN
+
+
+def test_all_ways_train_equally_long(monkeypatch):
+    trained = []
+
+    def train(used, every, own_digits, seed):
+        trained.append(len(used))
+        return 0.0, 0.0
+
+    monkeypatch.setattr(lab53, "train", train)
+    stem = "53_straggler_hunt"
+    small = import_module(f"tests.labs.wrong_answers.{stem}").SMALL
+    monkeypatch.setitem(small, "training_steps", 1616)
+    solved(stem, "drawn = {", "def in_time")
+    assert set(trained) == {1616}

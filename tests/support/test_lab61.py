@@ -46,6 +46,16 @@ def test_bytes_are_read_from_logs():
     assert outcome.sent == {"ps 0": 200, "worker 0": 200, "worker 1": 200}  # 1000 in 5 rounds
 
 
+def test_many_workers_take_some_digits_twice():
+    pictures, labels = lab61.global_batches(1600, 1)[0]
+    assert len(pictures) == len(labels) == 1600
+
+
+def test_one_worker_is_told_to_start_another():
+    with pytest.raises(LabError, match="Start two or more"):
+        lab61.train(None, None, [], nodes=1)
+
+
 def tf_config(slurm, hosts, port):
     tasks = int(slurm["SLURM_NTASKS"])
     workers = [f"{hosts[0]}:{port + task}" for task in range(tasks)]

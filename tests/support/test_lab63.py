@@ -3,8 +3,13 @@ interleaved."""
 
 from __future__ import annotations
 
+import time
+from types import SimpleNamespace
+
 import pytest
+from labkit import launch
 from labkit.errors import LabError
+from labkit.profiling import clock
 from support import lab63
 
 
@@ -41,3 +46,27 @@ def test_what_is_wrong_with_schedules_is_named():
         assert says in lab63.shortcoming([schedule], 1, micro)
         assert "for each of the ranks, 2 in all" in lab63.shortcoming([schedule], 2, micro)
     assert lab63.shortcoming([[("F", 0), ("B", 0)]], 1, 1) == ""
+
+
+def sleep_in_turns(comm):
+    """Each rank sleeps after the rank before it, on a host that was started later than that
+    one's."""
+    clock.perf_counter = lambda: time.perf_counter() - 1000 * comm.rank
+    lab63.time = SimpleNamespace(perf_counter=clock.perf_counter, sleep=time.sleep)
+
+    def run_schedule(comm, schedule, work):
+        if comm.rank:
+            comm.recv(source=comm.rank - 1)
+        work.forward(0, None)
+        if comm.rank < comm.size - 1:
+            comm.send(None, dest=comm.rank + 1)
+
+    return lab63.sleep_through(comm, run_schedule, [None] * comm.size, 0.1, 0.1)
+
+
+@pytest.mark.slow
+def test_ranks_that_sleep_on_hosts_with_other_clocks():
+    played, again = launch.run(sleep_in_turns, ranks=2)
+    assert played == again
+    assert 0.2 <= played.time < 100
+    assert 0.4 < played.idle < 0.9

@@ -50,11 +50,8 @@ def here() -> dict:
 def batch_job() -> dict:
     """`job` (Slurm's number, as text), `site`, `submitted` (UTC) and `restarts` (how often Slurm
     has begun it again) of the job that runs this process; None outside of one.
-
-    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it measures is no batch
-    job's result.
     """
-    number = None if world.in_kernel() else os.environ.get("SLURM_JOB_ID") or None
+    number = world.batch_job()
     names = {"site": "SITE", "submitted": "LABKIT_SUBMITTED"}
     about = {field: os.environ.get(name) or None for field, name in names.items()}
     about["restarts"] = int(os.environ.get("SLURM_RESTART_COUNT") or 0)

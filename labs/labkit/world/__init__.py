@@ -13,6 +13,7 @@ For the kit's other parts:
 
     describe                   one line that says all of this
     in_kernel                  is this process a Jupyter kernel?
+    batch_job                  the number of the Slurm job that runs this process, or None
     clean_env, clean           an environment without secrets and without what a launcher left in it
     without_secrets, is_secret an environment without tokens and passwords; is a variable one?
     launched, tasks_per_node   what a launcher's or Slurm's variables say
@@ -20,6 +21,7 @@ For the kit's other parts:
 
 from labkit.world.launchers import clean, is_secret, launched, tasks_per_node, without_secrets
 from labkit.world.place import (
+    batch_job,
     clean_env,
     cores,
     describe,

@@ -30,6 +30,14 @@ def in_kernel() -> bool:
     return app is not None and app.IPKernelApp.initialized()
 
 
+def batch_job() -> str | None:
+    """Slurm's number of the job that runs this process; None outside of one.
+
+    A kernel may live inside a Slurm job (JupyterHub on a cluster): what it does is no batch job's.
+    """
+    return None if in_kernel() else os.environ.get("SLURM_JOB_ID") or None
+
+
 def launcher() -> str | None:
     """What started this process as one of several: "mpirun_rsh", "openmpi", "mpiexec", "srun",
     "torchrun", "labkit" (a rank of `launch.run`), or None when it runs alone."""

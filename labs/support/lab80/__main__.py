@@ -39,7 +39,7 @@ def _report(options: argparse.Namespace) -> None:
         raise LabError(f"{paths.shown(file)} is not a text in UTF-8.") from None
     there = home / "records" / record.path(records.LAB).name
     study = records.load(report.study_named_in(text), there)
-    made = page.write(text, study, file.parent)
+    made = page.write(text, study, file)
     print(f"Every number of {paths.shown(file)} has its record.")
     print(f"Page, set to be printed: {paths.shown(made)}")
 

@@ -39,13 +39,13 @@ def publish(text: str, study: Study) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "report.md"
     written = folder / ".written.md"  # what the lab wrote last
-    if file.exists() and (not written.exists() or written.read_text() != file.read_text()):
+    if file.exists() and (not written.exists() or written.read_bytes() != file.read_bytes()):
         names = (folder / f"report-{number}.md" for number in count(1))
         kept = file.rename(next(name for name in names if not name.exists()))
         print(f"You had edited {paths.shown(file)}; it is kept as {paths.shown(kept)}.")
     file.write_text(text, encoding="utf-8")
     written.write_text(text, encoding="utf-8")
-    made = write(text, study, folder)
+    made = write(text, study, file)
     print(
         f"Report: {paths.shown(file)}, page: {paths.shown(made)}. `make report` checks and renders"
         " it again."
@@ -64,11 +64,11 @@ def print_figures(study: Study, ranks: int) -> None:
     print("each on a separate line:", ", ".join(f"{{{name}}}" for name in blocks))
 
 
-def write(text: str, study: Study, folder: Path) -> Path:
-    """Write folder/report.html; its path. LabError with all that is wrong, and no page, if anything
-    is."""
+def write(text: str, study: Study, file: Path) -> Path:
+    """Write the page of the text of `file` beside it: report.html for report.md; its path. LabError
+    with all that is wrong, and no page, if anything is."""
     reading = report.read(text, study)
-    page = folder / "report.html"
+    page = file.with_suffix(".html")
     if reading.problems:
         page.unlink(missing_ok=True)
         lines = "\n".join(f"  - {sentence}" for sentence in reading.problems)

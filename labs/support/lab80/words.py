@@ -35,12 +35,15 @@ _IN_WORDS = re.compile(
 )
 _COUNT = rf"(?:\d[\d,]*|{'|'.join(_SMALL)})"
 _COUNTS = re.compile(
-    rf"(?<![\w.,+\-−–/*^×·$€#=~<>])({_COUNT}(?:, {_COUNT})*(?:,? (?:and|or|to) {_COUNT})?)[\s-]"
+    rf"(?<![\w.,+\-−–/*^×·$€#=~<>])"
+    rf"((?:no )?{_COUNT}(?:, {_COUNT})*(?:,? (?:and|or|to) {_COUNT})?)[\s-]"
     # Behind a count these make another number of it: 32 images a second.
     r"(ranks?|gpus?|nodes?|images?|steps?|rounds?|cores?)\b(?!\s*(?:/|per\b|an?"
     r" (?:second|minute|hour|day)))",
     re.IGNORECASE,
 )
+# They count nothing: "in one step all wait", "no two images are alike".
+_NO_COUNT = re.compile(r"one[\s-](?:step|image)|no two[\s-](?:steps|images)", re.IGNORECASE)
 _LABS = re.compile(
     r"\blabs? \d\d(?:(?:, | and | or | to )\d\d)*(?![\d.,]*\d|\s*(?:%|percent))", re.IGNORECASE
 )
@@ -90,6 +93,8 @@ def bare_numbers(
         found.append((match.string.count("\n", 0, match.start()) + 1, number.strip(), why))
 
     def count(match: re.Match) -> str:
+        if _NO_COUNT.fullmatch(match[0]):
+            return _blank(match)
         there = counts[match[2].lower().removesuffix("s") + "s"]
         for part in re.findall(_COUNT, match[1], re.IGNORECASE):
             number = (

@@ -437,3 +437,6 @@ def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):
         known = {"site": site, "submitted": when, "restarts": int(restarts or 0)}
         unknown = dict.fromkeys(known)
         assert record.batch_job() == {"job": number, **(known if number else unknown)}
+        own = paths.home() / "jobs" / number if number else paths.home()
+        assert paths.own_folder() == own
+        assert own.is_dir()

@@ -3,7 +3,7 @@ rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"counts": (1, 2), "nap": 0.005, "width": 256}
+SMALL = {"counts": (1, 30), "nap": 0.005, "width": 256}
 
 _GPIPE = """\
     schedule = [("F", number) for number in range(micro)]

@@ -3,7 +3,7 @@ rejection."""
 
 from tests.labs.wrong_answers import Right, Wrong
 
-SMALL = {"read": 20_000, "steps": 3, "count": 6, "wide": 64, "layers": 2, "prompt": 8,
+SMALL = {"read": 20_000, "steps": 3, "count": 90, "wide": 64, "layers": 2, "prompt": 512,
          "batches": (1, 2, 4), "both": (2, 4), "asked": 4, "slots": 2, "loads": (0.3, 1.0),
          "seconds": 0.02, "most": 2}  # fmt: skip
 

@@ -53,6 +53,7 @@ def test_the_right_report_passes(study):
         "| what | seconds |\n|---|---|\n| a step | {time_weak_4} |",
         "It is **much** [slower](https://arxiv.org/abs/1810.01993) (see above).",
         "In the middle half of steps nothing happened; a third cause is the ring.",
+        "In one step all ranks wait; no two steps are alike, and only one image is left.",
     ],
 )
 def test_what_records_say_may_be_said(study, words):
@@ -72,6 +73,8 @@ def test_what_records_say_may_be_said(study, words):
         ("On 2, 4 and eight ranks it held.", "“eight ranks” is supported by no record"),
         ("It used 12 nodes.", "“12 nodes”"),
         ("A batch had 63 images.", "“63 images”"),
+        ("It waits in one or two steps of no two ranks.", "“two steps”"),
+        ("It reads one image a second.", "“one image”"),
         # A number that a figure has, typed: the name is told
         ("It is 93.0 % efficient.", "If you mean {efficiency_weak_4} (93.0 %)"),
         # In words

@@ -14,7 +14,8 @@ from tests.support.lab80 import studies
 
 
 def written(folder, change=None) -> str:
-    return pages.write(studies.REPORT, studies.study(change), folder).read_text(encoding="utf-8")
+    page = pages.write(studies.REPORT, studies.study(change), folder / "report.md")
+    return page.read_text(encoding="utf-8")
 
 
 def test_each_number_leads_to_a_row_and_that_to_records(tmp_path):
@@ -60,8 +61,21 @@ def test_a_refused_report_leaves_no_page(tmp_path):
     written(tmp_path)
     says = "The report is refused, for 1 reason:\n.*“97 %” is supported by no record"
     with pytest.raises(LabError, match=says):
-        pages.write(studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), tmp_path)
+        pages.write(
+            studies.REPORT + "\nIt is 97 % efficient.\n", studies.study(), tmp_path / "report.md"
+        )
     assert not (tmp_path / "report.html").exists()
+
+
+def test_an_edited_report_is_kept_whatever_its_encoding(capsys):
+    study = studies.study()
+    pages.publish(studies.REPORT, study)
+    folder = paths.home() / "report"
+    edited = b"na\xefve"  # Latin-1
+    (folder / "report.md").write_bytes(edited)
+    pages.publish(studies.REPORT, study)
+    assert (folder / "report-1.md").read_bytes() == edited
+    assert "it is kept as" in capsys.readouterr().out
 
 
 def test_the_command_speaks_in_sentences(capsys):
@@ -80,9 +94,11 @@ def test_the_command_speaks_in_sentences(capsys):
     assert main([]) == 0
     assert file.with_suffix(".html").exists()
     assert "Every number of" in capsys.readouterr().out
-    file.write_text(studies.REPORT + "97", encoding="utf-8")
-    assert main([]) == 1
+    kept = file.with_name("report-1.md")
+    kept.write_text(studies.REPORT + "97", encoding="utf-8")
+    assert main([str(kept)]) == 1
     said = capsys.readouterr().err
+    assert file.with_suffix(".html").exists()
     assert "“97” is supported by no record" in said
     assert "Traceback" not in said
     assert main(["--solved"]) == 1

@@ -14,7 +14,6 @@ NumPy's arrays still go by MPI. So an MPI that takes no GPU memory is enough.
 
 from __future__ import annotations
 
-import gc
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from functools import cache, wraps
 
 from labkit import placement, world
 from labkit.errors import LabError, counted
+from labkit.launch import groups
 from labkit.launch.process import environment
 
 # What PyTorch says of `tensor.numpy()`.
@@ -85,22 +85,16 @@ def _group(comm, own_gpus: bool, always: bool) -> Iterator[None]:
         yield
         return
     import torch
-    from torch import distributed
 
-    device = torch.device(world.device()) if own_gpus else None
-    distributed.init_process_group(
+    with groups.group(
         "nccl" if own_gpus else "gloo",
+        comm.Barrier,
         store=_store(comm),
         rank=comm.rank,
         world_size=comm.size,
-        device_id=device,
-    )
-    try:
+        device_id=torch.device(world.device()) if own_gpus else None,
+    ):
         yield
-        gc.collect()  # what holds on to the group, in circles of references, goes now
-        comm.Barrier()  # nobody closes its connections while another still waits for a message
-    finally:
-        distributed.destroy_process_group()
 
 
 def _store(comm):

@@ -14,6 +14,7 @@
 | `through_numpy` | of tensors that the lab copies to NumPy's arrays for MPI |
 | `on_host` | of tensors that stay in host memory, whatever else is here |
 | `take_device` | this rank's device, made PyTorch's current one |
+| `device_of_tensorflow` | this rank's device, where TensorFlow computes |
 | `own_gpu` | its GPU by its host and UUID: ranks may share one |
 | `pinned_like`, `for_mpi` | host memory for a copy of a tensor; a tensor as mpi4py takes it |
 
@@ -203,7 +204,7 @@ def of_horovod(hvd=None) -> Placement:
     hvd = hvd or _imported_horovod()
     carrier = "Gloo" if hvd.gloo_enabled() else "MPI"
     with_torch = hvd.__name__ == "horovod.torch"
-    device = take_device() if with_torch else world.device()
+    device = take_device() if with_torch else device_of_tensorflow()
     if device == "cpu":
         return on_host(carrier)
     # TensorFlow copies by itself what an operation without a kernel for GPUs needs.
@@ -247,6 +248,17 @@ def take_device() -> str:
 
         torch.cuda.set_device(device)
     return device
+
+
+def device_of_tensorflow() -> str:
+    """world.device(), but "cpu" where TensorFlow sees no GPU: `tensorflow-cpu` beside a PyTorch
+    with CUDA, say."""
+    device = world.device()
+    if device == "cpu":
+        return device
+    import tensorflow as tf
+
+    return device if tf.config.list_physical_devices("GPU") else "cpu"
 
 
 def own_gpu() -> str | None:

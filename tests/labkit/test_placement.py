@@ -1,6 +1,7 @@
 """labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and
 staged."""
 
+import sys
 import types
 
 import numpy as np
@@ -25,9 +26,11 @@ AS_IT_IS = placement.on_host("MPI")
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     """This process takes itself for a rank with a GPU, under an MPI that gives this reason to
-    stage."""
+    stage. gpus: that TensorFlow sees."""
 
-    def pretend(reason: str) -> None:
+    def pretend(reason: str, gpus=("GPU:1",)) -> None:
+        config = types.SimpleNamespace(list_physical_devices=lambda kind: gpus)
+        monkeypatch.setitem(sys.modules, "tensorflow", types.SimpleNamespace(config=config))
         monkeypatch.setattr(placement, "take_device", lambda: "cuda:1")
         monkeypatch.setattr(world, "device", lambda: "cuda:1")
         monkeypatch.setattr(placement, "mpi_reason", lambda: reason)
@@ -84,6 +87,14 @@ def test_on_a_gpu_the_build_of_horovod_decides(
     where = placement.of_horovod(hvd)
     assert where == Placement("cuda:1", staged, library, by_lab, where.reason)
     assert bool(where.reason) == staged
+
+
+def test_where_tensorflow_sees_no_gpu_its_tensors_are_on_the_host(on_a_gpu):
+    """`tensorflow-cpu` beside a PyTorch with CUDA, as the set-up installs them by default."""
+    on_a_gpu("", gpus=())
+    assert placement.device_of_tensorflow() == "cpu"
+    assert placement.of_horovod(horovod("horovod.tensorflow")) == AS_IT_IS
+    assert placement.of_horovod(horovod("horovod.torch")).device == "cuda:1"
 
 
 # --- what is done, on real ranks

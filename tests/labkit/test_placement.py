@@ -97,6 +97,34 @@ def test_where_tensorflow_sees_no_gpu_its_tensors_are_on_the_host(on_a_gpu):
     assert placement.of_horovod(horovod("horovod.torch")).device == "cuda:1"
 
 
+@pytest.mark.parametrize(
+    ("launcher", "on_host", "gpus_seen", "own_gpus", "want"),
+    [
+        (None, 1, 2, [], 1),
+        ("labkit", 4, 4, [], 1),
+        ("labkit", 4, 3, [], 2),
+        ("srun", 4, 4, ["n1 a", "n1 b", "n2 a", "n2 b"], 1),
+        ("srun", 4, 1, ["n1 a", "n1 b", "n1 c", "n1 d"], 1),  # each is shown its own GPU alone
+        ("srun", 4, 1, ["n1 a", "n1 b", "n1 a", "n1 b"], 2),
+        ("srun", 4, 1, ["n1 a", None], 0),
+    ],
+)
+def test_ranks_that_share_a_gpu(
+    on_a_gpu, monkeypatch, launcher, on_host, gpus_seen, own_gpus, want
+):
+    on_a_gpu("")
+    monkeypatch.setattr(world, "launcher", lambda: launcher)
+    monkeypatch.setattr(world, "local_size", lambda: on_host)
+    monkeypatch.setattr(world, "gpu_count", lambda: gpus_seen)
+    monkeypatch.setattr(placement, "own_gpu", lambda: "n1 a")
+    everyone = types.SimpleNamespace(allgather=lambda own: own_gpus)
+    mpi = types.SimpleNamespace(COMM_WORLD=everyone)
+    monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=mpi))
+    assert placement.ranks_on_a_gpu() == want
+    if own_gpus:
+        assert placement.ranks_on_a_gpu(everyone) == want
+
+
 # --- what is done, on real ranks
 
 

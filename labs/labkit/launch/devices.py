@@ -41,7 +41,7 @@ def on_devices(*, group: bool = False) -> Callable[[Callable], Callable]:
     def joined(function: Callable) -> Callable:
         @wraps(function)
         def inside(comm, *args: object, **kwargs: object) -> object:
-            own_gpus = _own_gpus(comm)
+            own_gpus = placement.ranks_on_a_gpu(comm) == 1
             if own_gpus:
                 placement.take_device()
             elif comm.rank == 0 and world.device() != "cpu":
@@ -69,13 +69,6 @@ def on_devices(*, group: bool = False) -> Callable[[Callable], Callable]:
 @cache
 def _say_once(text: str) -> None:
     print(text)
-
-
-def _own_gpus(comm) -> bool:
-    """Whether each rank of `comm` has a GPU to itself: the same answer on all of them."""
-    gpu = placement.own_gpu()
-    gpus = comm.allgather(gpu)
-    return None not in gpus and len(set(gpus)) == len(gpus)
 
 
 @contextmanager

@@ -68,14 +68,13 @@ def _devices(backend: str | None) -> Iterator[tuple[str, object]]:
     """The backend, and the device to which NCCL binds this rank: a torch.device, None with Gloo."""
     import torch
 
-    gpus = world.gpu_count()
-    if backend == "nccl" or (backend is None and gpus and world.local_size() <= gpus):
+    if backend == "nccl" or (backend is None and placement.ranks_on_a_gpu() == 1):
         yield "nccl", torch.device(placement.take_device())
         return
-    if backend is None and gpus and world.is_root():
+    if backend is None and world.is_root() and world.device() != "cpu":
         _say_once(
-            f"{world.local_size()} ranks share {counted(gpus, 'GPU')}, and NCCL wants one each:"
-            " Gloo carries what they send, and tensors stay in host memory."
+            f"{world.local_size()} ranks share {counted(world.gpu_count(), 'GPU')}, and NCCL wants"
+            " one each: Gloo carries what they send, and tensors stay in host memory."
         )
     before = os.environ.get("LABKIT_DEVICE")
     os.environ["LABKIT_DEVICE"] = "cpu"

@@ -31,7 +31,7 @@
 import itertools
 
 import numpy as np
-from labkit import check, data, hint, lab, nets, plots, predict, record, timing
+from labkit import check, data, hint, lab, nets, placement, plots, predict, record, timing
 
 lab.start("11_same_net_in_tensorflow")
 import keras  # after lab.start, which turns off TensorFlow's start-up messages
@@ -369,7 +369,8 @@ for name, measured in speed.items():
     print(f"{name}: eager {measured.a}")
     print(f"{name}: graph {measured.b}")
     print(f"{name}: ratio {measured}")
-    record.add("eager_over_graph", value=measured.median, batch=batch, net=name)
+    device = placement.device_of_tensorflow()
+    record.add("eager_over_graph", value=measured.median, batch=batch, net=name, device=device)
 predict.compare("11.2", eager_over_graph=speed["small net"])
 
 

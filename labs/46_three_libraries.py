@@ -104,7 +104,7 @@ limit = 300  # seconds for one run, and for a cluster job
 plans = {}  # way -> (build, variables), of those that can run
 shut = {}  # name of a way -> the sentence that says why not
 for way in lab46.ways():
-    machine = lab46.machine(way, ranks)
+    machine = lab46.machine(way, ranks, framework)
     reason = lab46.closed(way) or lab46.missing(way.library, machine)
     if reason:
         shut[way.name] = reason
@@ -213,8 +213,8 @@ def keras_steps(where, pictures, labels):
 
 
 # %%
-kind_of_net = lab46.chosen(net)
-bits = lab46.chosen_precision(precision)
+kind_of_net = lab46.chosen(net, framework)
+bits = lab46.chosen_precision(precision, framework)
 make_steps = {"pytorch": torch_steps, "keras": keras_steps}[framework]
 
 

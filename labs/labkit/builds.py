@@ -27,7 +27,7 @@ import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from labkit import files, mpis
+from labkit import files, mpis, world
 from labkit.errors import LabError, NotHere
 
 HOROVOD = ("host", "nccl", "mpi")
@@ -178,7 +178,7 @@ def _switches(mpi: str | None, environ: Mapping[str, str]) -> dict[str, str]:
     """What an MPI has to be told here: with MV2_USE_CUDA, MVAPICH2 would end where there is no
     GPU."""
     wanted = mpis.switches(mpi, environ)
-    if not any(Path("/dev").glob("nvidia[0-9]*")):
+    if not world.gpu_files():
         wanted.pop("MV2_USE_CUDA", None)
     return wanted
 

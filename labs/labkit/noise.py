@@ -1,5 +1,5 @@
-"""What has to be seen to before TensorFlow starts: its noise and oneDNN's, and Triton, which must
-come first.
+"""What has to be seen to before TensorFlow starts: its noise and oneDNN's, a GPU's memory, and
+Triton, which must come first.
 
 Errors stay visible.
 """
@@ -21,6 +21,8 @@ SETTINGS = {
     "GRPC_VERBOSITY": "ERROR",
     "ABSL_MIN_LOG_LEVEL": "2",
     "KERAS_BACKEND": "tensorflow",
+    # Else it takes nearly all memory of every GPU, and keeps it until the kernel is shut down.
+    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # ipykernel's debugger says this on every kernel start
 }
 _CPU = Path("/proc/cpuinfo")

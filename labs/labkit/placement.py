@@ -14,7 +14,9 @@
 | `through_numpy` | of tensors that the lab copies to NumPy's arrays for MPI |
 | `on_host` | of tensors that stay in host memory, whatever else is here |
 | `take_device` | this rank's device, made PyTorch's current one |
+| `device_of_tensorflow` | this rank's device, where TensorFlow computes |
 | `own_gpu` | its GPU by its host and UUID: ranks may share one |
+| `ranks_on_a_gpu` | the most ranks that share a GPU; 1: each rank has its own |
 | `pinned_like`, `for_mpi` | host memory for a copy of a tensor; a tensor as mpi4py takes it |
 
 *Staged* means: a GPU's tensors go through host memory on their way. Some libraries do so by
@@ -31,6 +33,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -203,7 +206,7 @@ def of_horovod(hvd=None) -> Placement:
     hvd = hvd or _imported_horovod()
     carrier = "Gloo" if hvd.gloo_enabled() else "MPI"
     with_torch = hvd.__name__ == "horovod.torch"
-    device = take_device() if with_torch else world.device()
+    device = take_device() if with_torch else device_of_tensorflow()
     if device == "cpu":
         return on_host(carrier)
     # TensorFlow copies by itself what an operation without a kernel for GPUs needs.
@@ -249,6 +252,17 @@ def take_device() -> str:
     return device
 
 
+def device_of_tensorflow() -> str:
+    """world.device(), but "cpu" where TensorFlow sees no GPU: `tensorflow-cpu` beside a PyTorch
+    with CUDA, say."""
+    device = world.device()
+    if device == "cpu":
+        return device
+    import tensorflow as tf
+
+    return device if tf.config.list_physical_devices("GPU") else "cpu"
+
+
 def own_gpu() -> str | None:
     """This rank's GPU, in the same words on every rank that has it; None where there is none."""
     device = world.device()
@@ -257,6 +271,24 @@ def own_gpu() -> str | None:
     import torch
 
     return f"{socket.gethostname()} {torch.cuda.get_device_properties(device).uuid}"
+
+
+def ranks_on_a_gpu(comm=None) -> int:
+    """The most ranks that share a GPU; 0 where a rank has none. All ranks call it, and get the
+    same.
+
+    comm: of the ranks; None: all of this job. Ranks of launch.run see all GPUs of this host, and
+    are counted. A launcher may show each of its ranks one GPU alone, so there the GPUs are
+    compared.
+    """
+    if comm is None and world.launcher() in (None, "labkit"):
+        return 0 if world.device() == "cpu" else -(-world.local_size() // world.gpu_count())
+    if comm is None:
+        from mpi4py import MPI
+
+        comm = MPI.COMM_WORLD
+    gpus = comm.allgather(own_gpu())
+    return 0 if None in gpus else max(Counter(gpus).values())
 
 
 def for_mpi(tensor):

@@ -31,7 +31,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from labkit import launch, timing, world
+from labkit import launch, placement, timing, world
 from labkit.errors import LabError
 
 # ------------------------------------------------------------------------------ the networks
@@ -334,7 +334,7 @@ def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = 
     precision: "bf16" (mixed, and channels last for images), "fp32", or "auto", which is bf16 on
     GPUs whose tensor cores have it, and for tiny variants. contiguous: weights are never stored
     channels last, and so neither are gradients; for code that flattens them by a view, and for
-    Horovod, which refuses others. Ranks that share a GPU share the batch.
+    Horovod, which refuses others. All ranks call it; those that share a GPU share the batch.
     """
     kind = KINDS[name]
     on_gpu = torch.device(device).type == "cuda"
@@ -347,11 +347,12 @@ def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = 
     if precision == "bf16":
         net = InBfloat16(*net)
     layout = torch.channels_last if precision == "bf16" else torch.contiguous_format
-    inputs, labels = _data(kind, _batch(kind, device), 0 if on_gpu else 1)
+    sharing = placement.ranks_on_a_gpu() or 1
+    inputs, labels = _data(kind, _batch(kind, device, sharing), 0 if on_gpu else 1)
     if kind.pixels:
         inputs = inputs.to(memory_format=layout)
         net = net.to(memory_format=torch.contiguous_format if contiguous else layout)
-    size, source = peak(device, precision, kind.matrix[0 if on_gpu else 1])
+    size, source = peak(device, precision, kind.matrix[0 if on_gpu else 1], sharing)
     many = on_gpu and not kind.tiny
     return Workload(
         name=name,
@@ -368,17 +369,12 @@ def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = 
     )
 
 
-def _sharing(device: str) -> int:
-    """Ranks of this host that have this rank's GPU."""
-    return -(-world.local_size() // world.gpu_count()) if device != "cpu" else 1
-
-
-def _batch(kind: Kind, device: str) -> int:
+def _batch(kind: Kind, device: str, sharing: int) -> int:
     if torch.device(device).type != "cuda":
         return kind.batch[1]
     memory = torch.cuda.get_device_properties(device).total_memory
     small = 4 if memory < 20 << 30 and not kind.tiny else 1
-    return max(2, kind.batch[0] // (small * _sharing(device)))
+    return max(2, kind.batch[0] // (small * sharing))
 
 
 def _data(kind: Kind, batch: int, place: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -445,19 +441,26 @@ PEAKS = (
 PUBLISHED, MEASURED = "NVIDIA's data sheet", "measured, a matrix product"
 
 
-def peak(device: str, precision: str, rows: int) -> tuple[float, str]:
+def published(name: str) -> float | None:
+    """The peak of a GPU with this name, by PEAKS; None for another, and for a part of one (MIG)."""
+    if " MIG " in name:
+        return None
+    return next((flops for words, flops in PEAKS if re.search(words, name)), None)
+
+
+def peak(device: str, precision: str, rows: int, sharing: int = 1) -> tuple[float, str]:
     """Operations per second that this rank's device can do in this precision, and where that is
     from.
 
     Published for bf16 on the GPUs of PEAKS, of which ranks that share one get their part. Else
     measured: a product of two square matrices of so many rows. In mixed precision a step computes
     in both precisions, so the faster one counts: on a CPU without instructions for bf16, fp32.
+    sharing: ranks that have this GPU.
     """
     if torch.device(device).type == "cuda" and precision == "bf16":
-        name = torch.cuda.get_device_name(device)
-        for words, flops in PEAKS:
-            if re.search(words, name):
-                return flops / _sharing(device), PUBLISHED
+        flops = published(torch.cuda.get_device_name(device))
+        if flops is not None:
+            return flops / sharing, PUBLISHED
     least = []
     for kind in (torch.float32, torch.bfloat16) if precision == "bf16" else (torch.float32,):
         left, right = (torch.rand(rows, rows, device=device).to(kind) for _ in range(2))

@@ -212,14 +212,14 @@ def closed(way: Way) -> str:
     return ""
 
 
-def machine(way: Way, ranks: int) -> Machine:
+def machine(way: Way, ranks: int, framework: str) -> Machine:
     """What this machine has, for this way on so many ranks. In a job: what the job was started
     with."""
     in_a_job = world.launcher() is not None
     own_build = builds.current_horovod()
     there = (own_build,) if in_a_job and own_build else tuple(builds.horovod_builds())
     family = way.mpi.upper() if way.mpi else _own_family()
-    gpus = _gpus()
+    gpus = _gpus(framework)
     takes = bool(gpus) and launch.run(_takes_gpu_memory, ranks=launch.ranks_here(1), echo=False)[0]
     return Machine(there, family, takes, gpus, world.local_size() if in_a_job else ranks)
 
@@ -268,10 +268,10 @@ def _own_family() -> str:
     return mpi.family or mpi.banner
 
 
-def _gpus() -> int:
+def _gpus(framework: str) -> int:
     """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks
-    have."""
-    if world.device() == "cpu":
+    have. None where the framework sees none."""
+    if _device(framework) == "cpu":
         return 0
     if world.launcher():
         from mpi4py import MPI
@@ -280,6 +280,12 @@ def _gpus() -> int:
         host = socket.gethostname()
         return len({gpu for gpu in MPI.COMM_WORLD.allgather(own) if gpu.split()[0] == host})
     return world.gpu_count()
+
+
+def _device(framework: str) -> str:
+    """This rank's device, where the framework computes: TensorFlow may see no GPU where PyTorch
+    does."""
+    return world.device() if framework == "pytorch" else placement.device_of_tensorflow()
 
 
 def _takes_gpu_memory(comm) -> bool:
@@ -293,17 +299,19 @@ PIXELS = {"small": 32, "resnet50": 224}
 CLASSES = {"small": 10, "resnet50": 1000}
 
 
-def chosen(net: str) -> str:
+def chosen(net: str, framework: str) -> str:
     """The net that is meant: "auto" is ResNet-50 where there is a GPU, and the small one
     elsewhere."""
-    return {"auto": "small" if world.device() == "cpu" else "resnet50"}.get(net, net)
+    return {"auto": "small" if _device(framework) == "cpu" else "resnet50"}.get(net, net)
 
 
-def chosen_precision(precision: str) -> str:
+def chosen_precision(precision: str, framework: str) -> str:
     """The precision that is meant: "auto" is bf16 on a GPU that has it, and fp32 elsewhere."""
     import torch
 
-    has_it = world.device() != "cpu" and torch.cuda.is_bf16_supported()
+    on_gpu = _device(framework) != "cpu"
+    # On GPUs before Ampere PyTorch would emulate bf16, which is slower than fp32.
+    has_it = on_gpu and torch.cuda.is_bf16_supported(including_emulation=False)
     return {"auto": "bf16" if has_it else "fp32"}.get(precision, precision)
 
 

@@ -129,7 +129,7 @@ FUNCTIONS = {
     "max_memory_allocated": lambda index=None: 0,
     "reset_peak_memory_stats": lambda index=None: None,
     "empty_cache": lambda: None,
-    "is_bf16_supported": lambda: True,
+    "is_bf16_supported": lambda including_emulation=True: True,
     "manual_seed_all": lambda seed: None,
     "Stream": Stream,
     "Event": Event,

@@ -7,13 +7,15 @@ what happened, and the memory in use says whether anybody was on the GPU at all.
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from authoring import tour, wrong_answers
-from labkit import builds, paths, record
+from labkit import builds, files, paths, record, world
 from labkit.horovod import timeline
 from labkit.placement import THROUGH_HOST
 
@@ -89,13 +91,19 @@ def gradients(events: Sequence[dict]) -> dict[str, list[str]]:
 
 
 class Witness:
-    """The largest rise of the memory in use on the first GPU, while it is looked at."""
+    """The largest rise of the memory in use on the labs' first GPU, while it is looked at."""
 
     def __init__(self):
         import pynvml
 
         pynvml.nvmlInit()
-        self.handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        # NVML counts all GPUs, whatever CUDA shows.
+        first = (world.shown_gpus() or ["0"])[0]
+        if first.startswith("GPU-"):
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(first)
+        else:
+            index = int(first) if first.isdigit() else 0  # of a part of a GPU (MIG) nobody says it
+            self.handle = pynvml.nvmlDeviceGetHandleByIndex(index)
         self.least = self.used()
         self.rise = 0
 
@@ -123,8 +131,8 @@ def check_on_gpu(lab: Lab, folder: Path, look: Callable) -> kept.Row:
     file = out / "home" / "records" / f"{lab.stem}.jsonl"
     kept.keep(file)
     entries = told(lab, record.entries(file))
-    files = [path for path in (out / "home").glob("timeline*.json") if path.stat().st_size > 2]
-    timelines = {path.stem: timeline.read(path) for path in files}
+    written = [path for path in (out / "home").glob("timeline*.json") if path.stat().st_size > 2]
+    timelines = {path.stem: timeline.read(path) for path in written}
     problems = [] if outcome.status == tour.RAN else [outcome.sentence]
     if not entries:
         problems.append(f"no record of {lab.on_device}")
@@ -139,6 +147,8 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
 
     if torch.cuda.device_count() < lab.gpus:
         pytest.skip(f"it needs {lab.gpus} GPUs, one for each rank")
+    if lab.stem[:2] in ("11", "41") and files.version("tensorflow") is None:
+        pytest.skip("tensorflow-cpu is installed: `make setup GPU_OPERATIONS=NCCL` has the other")
     # NCCL wants a GPU for each rank, and these labs start up to four.
     several = torch.cuda.device_count() >= 4 and "nccl" in builds.horovod_builds()
     if lab.stem[:2] in ("40", "41", "44") and several:
@@ -156,6 +166,23 @@ def test_a_solved_lab_has_its_tensors_on_the_gpu(lab, tmp_path, monkeypatch):
 
 
 # --- without one
+
+
+@pytest.mark.parametrize(
+    ("shown", "first"), [(None, 0), ("3,1", 3), ("GPU-7f", "GPU-7f"), ("MIG-7f", 0)]
+)
+def test_the_witness_looks_at_the_first_gpu_that_cuda_shows(shown, first, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
+    nvml = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlDeviceGetHandleByIndex=lambda index: index,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid,
+        nvmlDeviceGetMemoryInfo=lambda handle: SimpleNamespace(used=0),
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert Witness().handle == first
 
 
 def test_each_lab_that_touches_a_gpu_is_run_on_one():

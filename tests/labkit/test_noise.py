@@ -27,6 +27,16 @@ print(double(torch.ones(1)).item(), float(tf.constant(1.0) + 1))
     assert run(IMPORT + program) == (0, "2.0 2.0\n", "")
 
 
+@pytest.mark.parametrize(("before", "after"), [("", "true"), ("false", "false")])
+def test_of_a_gpu_tensorflow_takes_what_it_needs_unless_told_otherwise(before, after, monkeypatch):
+    name = "TF_FORCE_GPU_ALLOW_GROWTH"
+    monkeypatch.delenv(name, raising=False)
+    if before:
+        monkeypatch.setenv(name, before)
+    program = f"import os; from labkit.noise import silence; silence(); print(os.environ[{name!r}])"
+    assert run(program) == (0, f"{after}\n", "")
+
+
 NOISY = """
 import os
 os.write(2, b'I0000 00:00:1.2 3 port.cc:153] oneDNN custom operations are on. You may\\n')

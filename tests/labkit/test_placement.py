@@ -1,6 +1,7 @@
 """labkit.placement: what MPI and Horovod may be given of a rank's tensors, said in records, and
 staged."""
 
+import sys
 import types
 
 import numpy as np
@@ -25,9 +26,11 @@ AS_IT_IS = placement.on_host("MPI")
 @pytest.fixture
 def on_a_gpu(monkeypatch):
     """This process takes itself for a rank with a GPU, under an MPI that gives this reason to
-    stage."""
+    stage. gpus: that TensorFlow sees."""
 
-    def pretend(reason: str) -> None:
+    def pretend(reason: str, gpus=("GPU:1",)) -> None:
+        config = types.SimpleNamespace(list_physical_devices=lambda kind: gpus)
+        monkeypatch.setitem(sys.modules, "tensorflow", types.SimpleNamespace(config=config))
         monkeypatch.setattr(placement, "take_device", lambda: "cuda:1")
         monkeypatch.setattr(world, "device", lambda: "cuda:1")
         monkeypatch.setattr(placement, "mpi_reason", lambda: reason)
@@ -84,6 +87,42 @@ def test_on_a_gpu_the_build_of_horovod_decides(
     where = placement.of_horovod(hvd)
     assert where == Placement("cuda:1", staged, library, by_lab, where.reason)
     assert bool(where.reason) == staged
+
+
+def test_where_tensorflow_sees_no_gpu_its_tensors_are_on_the_host(on_a_gpu):
+    """`tensorflow-cpu` beside a PyTorch with CUDA, as the set-up installs them by default."""
+    on_a_gpu("", gpus=())
+    assert placement.device_of_tensorflow() == "cpu"
+    assert placement.of_horovod(horovod("horovod.tensorflow")) == AS_IT_IS
+    assert placement.of_horovod(horovod("horovod.torch")).device == "cuda:1"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "on_host", "gpus_seen", "own_gpus", "want"),
+    [
+        (None, 1, 2, [], 1),
+        ("labkit", 4, 4, [], 1),
+        ("labkit", 4, 3, [], 2),
+        ("srun", 4, 4, ["n1 a", "n1 b", "n2 a", "n2 b"], 1),
+        ("srun", 4, 1, ["n1 a", "n1 b", "n1 c", "n1 d"], 1),  # each is shown its own GPU alone
+        ("srun", 4, 1, ["n1 a", "n1 b", "n1 a", "n1 b"], 2),
+        ("srun", 4, 1, ["n1 a", None], 0),
+    ],
+)
+def test_ranks_that_share_a_gpu(
+    on_a_gpu, monkeypatch, launcher, on_host, gpus_seen, own_gpus, want
+):
+    on_a_gpu("")
+    monkeypatch.setattr(world, "launcher", lambda: launcher)
+    monkeypatch.setattr(world, "local_size", lambda: on_host)
+    monkeypatch.setattr(world, "gpu_count", lambda: gpus_seen)
+    monkeypatch.setattr(placement, "own_gpu", lambda: "n1 a")
+    everyone = types.SimpleNamespace(allgather=lambda own: own_gpus)
+    mpi = types.SimpleNamespace(COMM_WORLD=everyone)
+    monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=mpi))
+    assert placement.ranks_on_a_gpu() == want
+    if own_gpus:
+        assert placement.ranks_on_a_gpu(everyone) == want
 
 
 # --- what is done, on real ranks

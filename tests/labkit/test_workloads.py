@@ -158,14 +158,21 @@ PEAKS = {  # Tflop/s, as published
 }
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
-def test_a_known_gpu_has_its_published_peak_and_ranks_share_it(ranks, monkeypatch):
-    monkeypatch.setattr(world, "gpu_count", lambda: 1)
-    monkeypatch.setattr(world, "local_size", lambda: ranks)
+def test_a_known_gpu_has_its_published_peak_and_ranks_share_it(monkeypatch):
     for name, teraflops in PEAKS.items():
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
-        want = (teraflops / ranks * 1e12, workloads.PUBLISHED)
-        assert workloads.peak("cuda:0", "bf16", 8192) == want, name
+        for ranks in (1, 4):
+            want = (teraflops / ranks * 1e12, workloads.PUBLISHED)
+            assert workloads.peak("cuda:0", "bf16", 8192, ranks) == want, name
+
+
+def test_of_other_gpus_and_of_a_part_of_one_no_peak_is_published():
+    for name in (
+        "Tesla T4",
+        "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb",
+    ):
+        assert workloads.published(name) is None, name
 
 
 def test_the_peak_of_another_device_is_measured():

@@ -104,6 +104,22 @@ def test_a_new_job_is_given_no_secrets_and_nothing_of_a_launcher(env):
     assert os.environ["PMI_RANK"] == "3"  # a copy
 
 
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ([], 0),
+        (["dev/nvidia0", "dev/nvidia1", "dev/nvidiactl", "dev/nvidia-uvm"], 2),
+        (["dev/dxg"], 0),  # WSL2 has it with each card
+        (["dev/dxg", "usr/lib/wsl/lib/libcuda.so.1"], 1),
+    ],
+)
+def test_gpus_by_the_files_of_their_driver(files, count, tmp_path):
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert world.gpu_files(tmp_path) == count
+
+
 def python(code: str) -> str:
     """What a process of its own prints."""
     command = [sys.executable, "-W", "error", "-c", code]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from labkit import nets, record, world
@@ -113,6 +114,36 @@ def test_ways_that_are_open(monkeypatch):
     monkeypatch.setattr(world, "launcher", lambda: None)
     monkeypatch.setattr(lab46.builds, "mpi_builds", {"mpich": "/a"}.copy)
     assert closed() == {"host, MVAPICH2": "not here: `make mvapich2` builds it"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "gpus_of_tensorflow", "capability", "want"),
+    [
+        ("pytorch", [], 8, ("resnet50", "bf16", 1)),
+        ("pytorch", [], 7, ("resnet50", "fp32", 1)),  # a T4: PyTorch would emulate bf16
+        ("keras", ["GPU:0"], 8, ("resnet50", "bf16", 1)),
+        ("keras", [], 8, ("small", "fp32", 0)),  # tensorflow-cpu beside a PyTorch with CUDA
+    ],
+)
+def test_what_auto_means_on_a_gpu(framework, gpus_of_tensorflow, capability, want, monkeypatch):
+    import torch
+
+    config = SimpleNamespace(list_physical_devices=lambda kind: gpus_of_tensorflow)
+    monkeypatch.setitem(sys.modules, "tensorflow", SimpleNamespace(config=config))
+    monkeypatch.setattr(world, "device", lambda: "cuda:0")
+    monkeypatch.setattr(world, "gpu_count", lambda: 1)
+    for name, value in {
+        "is_available": True,
+        "current_device": 0,
+        "get_device_properties": SimpleNamespace(major=capability),
+        "_check_bf16_tensor_supported": True,
+    }.items():
+        monkeypatch.setattr(torch.cuda, name, lambda *_, value=value: value)
+    monkeypatch.setattr(lab46.launch, "run", lambda *_, **__: [False])  # asks MPI
+    net = lab46.chosen("auto", framework)
+    precision = lab46.chosen_precision("auto", framework)
+    machine = lab46.machine(lab46.Way("host", "host MPI", "mpich"), 2, framework)
+    assert (net, precision, machine.gpus) == want
 
 
 @pytest.mark.slow

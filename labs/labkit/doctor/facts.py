@@ -159,6 +159,10 @@ def _side_by_side(folders: Mapping[str, Path], default: str | None) -> list[str]
 # --- what is put together from several findings
 
 
+def _works(said: dict, report: dict) -> str | None:
+    return said.get("gpu.works") if report["gpu"]["devices"] else None
+
+
 def _nccl(said: dict, _: dict) -> str | None:
     wheel = files.version("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11")
     return said.get("libraries.nccl") or (wheel and f"{wheel} (wheel)")
@@ -284,6 +288,8 @@ FACTS = (
         "training on a GPU; without one, labs use the processor",
         probe="gpu",
     ),
+    # "yes", or the error in which an operation ends
+    Fact("gpu.works", "PyTorch computes on them", "training on a GPU", told=_works),
     Fact("gpu.links", "links between them", "GPUs that talk without the host between them"),
     Fact("gpu.driver", "driver", "any use of an NVIDIA GPU"),
     Fact("libraries.cuda_driver", "CUDA, most the driver can", "any use of an NVIDIA GPU"),

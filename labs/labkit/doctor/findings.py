@@ -47,7 +47,7 @@ def _examine(limit: float) -> dict:
             value = fact.told(said, report) if fact.told else said.get(fact.key)
             facts.put(report, fact.key, value)
     report["missing"] = _missing(report, reasons)
-    report["advice"] = _advice(report, reasons)
+    report["advice"] = advice(report, reasons)
     report["labs"] = {}
     for stem, header in labfile.headers(paths.root()).items():
         status, sentence = fitness.judge(header, report)
@@ -70,14 +70,21 @@ def _missing(report: dict, reasons: dict[str, str]) -> dict[str, str]:
     return sentences
 
 
-def _advice(report: dict, reasons: dict[str, str]) -> list[str]:
+def advice(report: dict, reasons: dict[str, str]) -> list[str]:
     """Sentences on what will go wrong here, and the cure; what concerns MPI first."""
     sentences = advice_on_mpi(report)
     gpus = report["gpu"]["devices"]
+    works = report["gpu"]["works"]
     operations = report["horovod"]["operations"] or []
     if gpus and report["versions"]["torch"] and not report["libraries"]["cuda_torch"]:
         sentences.append(
             "There is a GPU, but PyTorch was built for the processor: install its CUDA build."
+        )
+    if works not in (None, "yes"):
+        sentences.append(
+            f"There is a GPU, but PyTorch cannot compute on it ({works}). Install a driver and a"
+            " PyTorch that fit it, or keep the labs on the processor: `export"
+            " CUDA_VISIBLE_DEVICES=`."
         )
     if gpus and operations and "nccl" not in operations:
         if "nccl" in builds.horovod_builds():

@@ -18,7 +18,7 @@ def judge(header: Header, report: dict) -> tuple[str, str]:
     if reduced:
         return REDUCED, " ".join(reduced)
     cores = report["machine"]["cores"]
-    gpus = len(report["gpu"]["devices"] or ())
+    gpus = 0 if _unusable(report) else len(report["gpu"]["devices"] or ())
     if header.ranks > cores:
         return (
             RUNS,
@@ -27,6 +27,11 @@ def judge(header: Header, report: dict) -> tuple[str, str]:
     if gpus and ("torch" in header.needs or "horovod" in header.needs):
         return RUNS, f"On {counted(gpus, 'GPU')}."
     return RUNS, f"On {counted(cores, 'core')}."
+
+
+def _unusable(report: dict) -> bool:
+    """Is it known that PyTorch cannot compute on the GPUs?"""
+    return report["gpu"]["works"] not in (None, "yes")
 
 
 def _missing(need: str, header: Header, report: dict) -> str | None:
@@ -69,6 +74,8 @@ def _reduced(need: str, report: dict) -> str | None:
         }[need]
     if need == "gpu" and not report["libraries"]["cuda_torch"]:
         return "There is a GPU, but this PyTorch was built for the processor."
+    if need in ("gpu", "nccl") and _unusable(report):
+        return "There is a GPU, but PyTorch cannot compute on it."
     if need == "nccl" and not report["libraries"]["nccl"]:
         return "There is a GPU, but no NCCL: other collectives stand in for it."
     return None

@@ -19,7 +19,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from labkit import mpis
+from labkit import mpis, world
 from labkit.errors import counted
 
 
@@ -60,6 +60,20 @@ def torch() -> None:
         say("onednn.torch", f"{version[1] if version else 'yes'} (PyTorch)")
     _horovod("torch", "mpi_lib_v2")
     _both_mpis()
+    if torch.version.cuda:
+        say("gpu.works", computes(torch))
+
+
+def computes(torch) -> str:
+    """ "yes", or PyTorch's own words where it cannot compute on a GPU: of too old a driver, or of a
+    card for which it has no kernels."""
+    number = 0
+    try:
+        for number in range(max(1, torch.cuda.device_count())):
+            torch.ones(1, device=f"cuda:{number}").add(1).item()
+    except Exception as error:
+        return f"cuda:{number}: {type(error).__name__}: {error}".splitlines()[0]
+    return "yes"
 
 
 def tensorflow() -> None:
@@ -147,7 +161,7 @@ def _call(library: ctypes.CDLL, function: str) -> bool | None:
 
 
 def gpu() -> None:
-    """The NVIDIA GPUs: driver, devices and how they are connected."""
+    """The NVIDIA GPUs: driver, devices that this process is shown, and how they are connected."""
     import pynvml as nvml
 
     nvml.nvmlInit()
@@ -157,6 +171,8 @@ def gpu() -> None:
     devices = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        if not _is_shown(index, nvml.nvmlDeviceGetUUID(handle)):
+            continue
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
         memory = round(nvml.nvmlDeviceGetMemoryInfo(handle).total / 2**30, 1)
         name = nvml.nvmlDeviceGetName(handle)
@@ -166,6 +182,15 @@ def gpu() -> None:
         command = ["nvidia-smi", "topo", "-m"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
         say("gpu.links", links(done.stdout))
+
+
+def _is_shown(index: int, uuid: str) -> bool:
+    """Does CUDA show this GPU, which NVML names in any case? Of a part of one (MIG) nobody says
+    whose it is."""
+    shown = world.shown_gpus()
+    return shown is None or any(
+        entry == str(index) or uuid.startswith(entry) or entry.startswith("MIG-") for entry in shown
+    )
 
 
 def links(topology: str) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from labkit import builds, launch, world
 from labkit.errors import LabError, counted
@@ -30,15 +29,15 @@ def ranks_here(n: int) -> int:
     return world.size()
 
 
-def gpus_of_node(dev: Path = Path("/dev")) -> int:
+def gpus_of_node() -> int:
     """NVIDIA GPUs of this node, without an import of PyTorch: TensorFlow's labs have not loaded it.
 
     A rank that is shown one GPU alone counts all of the node, since the others have theirs.
     """
     if os.environ.get("LABKIT_DEVICE") == "cpu":
         return 0
-    there = len([file for file in dev.glob("nvidia[0-9]*") if file.name[6:].isdigit()])
-    shown = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if shown is None or world.launcher():
+    there = world.gpu_files()
+    shown = world.shown_gpus()
+    if shown is None or (shown and world.launcher()):
         return there
-    return min(there, len([number for number in shown.split(",") if number.strip()]))
+    return min(there, len(shown))

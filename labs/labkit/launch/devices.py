@@ -14,7 +14,6 @@ NumPy's arrays still go by MPI. So an MPI that takes no GPU memory is enough.
 
 from __future__ import annotations
 
-import gc
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from functools import cache, wraps
 
 from labkit import placement, world
 from labkit.errors import LabError, counted
+from labkit.launch import groups
 from labkit.launch.process import environment
 
 # What PyTorch says of `tensor.numpy()`.
@@ -41,7 +41,7 @@ def on_devices(*, group: bool = False) -> Callable[[Callable], Callable]:
     def joined(function: Callable) -> Callable:
         @wraps(function)
         def inside(comm, *args: object, **kwargs: object) -> object:
-            own_gpus = _own_gpus(comm)
+            own_gpus = placement.ranks_on_a_gpu(comm) == 1
             if own_gpus:
                 placement.take_device()
             elif comm.rank == 0 and world.device() != "cpu":
@@ -71,13 +71,6 @@ def _say_once(text: str) -> None:
     print(text)
 
 
-def _own_gpus(comm) -> bool:
-    """Whether each rank of `comm` has a GPU to itself: the same answer on all of them."""
-    gpu = placement.own_gpu()
-    gpus = comm.allgather(gpu)
-    return None not in gpus and len(set(gpus)) == len(gpus)
-
-
 @contextmanager
 def _group(comm, own_gpus: bool, always: bool) -> Iterator[None]:
     """The group of torch.distributed of a block: NCCL's with GPUs, Gloo's or none without."""
@@ -85,22 +78,16 @@ def _group(comm, own_gpus: bool, always: bool) -> Iterator[None]:
         yield
         return
     import torch
-    from torch import distributed
 
-    device = torch.device(world.device()) if own_gpus else None
-    distributed.init_process_group(
+    with groups.group(
         "nccl" if own_gpus else "gloo",
+        comm.Barrier,
         store=_store(comm),
         rank=comm.rank,
         world_size=comm.size,
-        device_id=device,
-    )
-    try:
+        device_id=torch.device(world.device()) if own_gpus else None,
+    ):
         yield
-        gc.collect()  # what holds on to the group, in circles of references, goes now
-        comm.Barrier()  # nobody closes its connections while another still waits for a message
-    finally:
-        distributed.destroy_process_group()
 
 
 def _store(comm):

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from labkit import world
 from labkit.launch import plans, process
 
 _SERVER = str(Path(__file__).with_name("fork_server.py"))
@@ -91,7 +92,7 @@ def through_forks(commands: list, path: list[str]) -> list:
 
 def _can_fork() -> bool:
     """Not with a GPU: what a library may have begun there does not survive a fork."""
-    on_gpu = any(os.path.exists(file) for file in ("/dev/nvidiactl", "/dev/kfd"))
+    on_gpu = bool(world.gpu_files()) or os.path.exists("/dev/kfd")
     wanted = os.environ.get("LABKIT_FORKS") != "0"
     return wanted and sys.platform.startswith("linux") and not on_gpu and bool(_modules())
 

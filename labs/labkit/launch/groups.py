@@ -33,16 +33,11 @@ def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
         def inside(*args: object, **kwargs: object) -> object:
             from torch import distributed
 
-            with _devices(backend) as (found, device):
-                distributed.init_process_group(found, device_id=device)
-                try:
-                    result = function(*args, **kwargs)
-                    gc.collect()  # models in circles of references go now, too
-                    # Nobody closes its connections while another still waits for the last message.
-                    distributed.barrier()
-                    return result
-                finally:
-                    distributed.destroy_process_group()
+            with (
+                _devices(backend) as (found, device),
+                group(found, distributed.barrier, device_id=device),
+            ):
+                return function(*args, **kwargs)
 
         return inside
 
@@ -50,18 +45,36 @@ def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
 
 
 @contextmanager
+def group(backend: str, barrier: Callable, **options: object) -> Iterator[None]:
+    """A group of torch.distributed for a block, which all ranks leave together.
+
+    barrier: of these ranks. options: of init_process_group. A rank whose block raises stays in the
+    group: leaving Gloo's closes its connections, and the others' errors would come before its own;
+    leaving NCCL's waits for the others, who wait for its messages.
+    """
+    from torch import distributed
+
+    if distributed.is_initialized():  # all ranks raised the last time, and go on
+        distributed.destroy_process_group()
+    distributed.init_process_group(backend, **options)
+    yield
+    gc.collect()  # what holds on to the group, in circles of references, goes now
+    barrier()  # nobody closes its connections while another still waits for the last message
+    distributed.destroy_process_group()
+
+
+@contextmanager
 def _devices(backend: str | None) -> Iterator[tuple[str, object]]:
     """The backend, and the device to which NCCL binds this rank: a torch.device, None with Gloo."""
     import torch
 
-    gpus = world.gpu_count()
-    if backend == "nccl" or (backend is None and gpus and world.local_size() <= gpus):
+    if backend == "nccl" or (backend is None and placement.ranks_on_a_gpu() == 1):
         yield "nccl", torch.device(placement.take_device())
         return
-    if backend is None and gpus and world.is_root():
+    if backend is None and world.is_root() and world.device() != "cpu":
         _say_once(
-            f"{world.local_size()} ranks share {counted(gpus, 'GPU')}, and NCCL wants one each:"
-            " Gloo carries what they send, and tensors stay in host memory."
+            f"{world.local_size()} ranks share {counted(world.gpu_count(), 'GPU')}, and NCCL wants"
+            " one each: Gloo carries what they send, and tensors stay in host memory."
         )
     before = os.environ.get("LABKIT_DEVICE")
     os.environ["LABKIT_DEVICE"] = "cpu"

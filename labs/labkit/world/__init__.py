@@ -11,6 +11,8 @@ For labs:
 
 For the kit's other parts:
 
+    gpu_files                  NVIDIA GPUs of this node, without an import of PyTorch
+    shown_gpus                 those that CUDA_VISIBLE_DEVICES shows this process; None: all
     describe                   one line that says all of this
     in_kernel                  is this process a Jupyter kernel?
     batch_job                  the number of the Slurm job that runs this process, or None
@@ -27,11 +29,13 @@ from labkit.world.place import (
     describe,
     device,
     gpu_count,
+    gpu_files,
     in_kernel,
     is_root,
     launcher,
     local_rank,
     local_size,
     rank,
+    shown_gpus,
     size,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 from labkit.errors import counted
@@ -78,13 +79,36 @@ def cores() -> int:
 def gpu_count() -> int:
     """CUDA devices PyTorch sees. Its import takes seconds, so it is asked only where there is a
     driver."""
-    if not any(Path("/dev").glob("nvidia[0-9]*")) and "torch" not in sys.modules:
+    if not gpu_files() and "torch" not in sys.modules:
         return 0
     try:
         import torch
     except ImportError:
         return 0
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def gpu_files(root: Path = Path("/")) -> int:
+    """NVIDIA GPUs of this node, by the files that their driver makes: /dev/nvidia0 and so on.
+
+    WSL2 has none of these; there it is 1 where Windows lends the driver's library.
+    """
+    files = [file for file in (root / "dev").glob("nvidia[0-9]*") if file.name[6:].isdigit()]
+    return len(files) or int((root / "usr/lib/wsl/lib/libcuda.so.1").exists())
+
+
+def shown_gpus() -> list[str] | None:
+    """The numbers or UUIDs of the GPUs that CUDA shows this process; None where it shows all.
+
+    CUDA_VISIBLE_DEVICES counts up to its first entry that names no GPU, such as -1. Of MIG devices
+    a process has one.
+    """
+    text = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    entries = [entry.strip() for entry in text.split(",")]
+    shown = list(takewhile(lambda entry: entry.isdigit() or entry[:4] in ("GPU-", "MIG-"), entries))
+    return shown[:1] if shown and shown[0].startswith("MIG-") else shown
 
 
 def device() -> str:

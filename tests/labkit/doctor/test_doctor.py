@@ -28,6 +28,9 @@ HERE |= {"threads_torch": 4}
 GPU = {"gpu_devices": [{"name": "H200", "memory_gib": 139.0, "capability": "9.0"}]}
 TENSORFLOW = {"horovod_frameworks": ["tensorflow"]}
 CUDA = {"libraries_cuda_torch": "13.0"}
+OLD = {
+    "gpu_works": "cuda:0: RuntimeError: The NVIDIA driver on your system is too old (found 12040)."
+}
 
 
 @pytest.mark.parametrize(
@@ -45,6 +48,9 @@ CUDA = {"libraries_cuda_torch": "13.0"}
         ("torch, gpu", 1, HERE, doctor.REDUCED, "on the processor"),
         ("torch, gpu", 1, HERE | GPU, doctor.REDUCED, "built for the processor"),
         ("torch, gpu", 1, HERE | GPU | CUDA, doctor.RUNS, "On 1 GPU"),
+        ("torch", 1, HERE | GPU | CUDA | {"gpu_works": "yes"}, doctor.RUNS, "On 1 GPU"),
+        ("torch", 1, HERE | GPU | CUDA | OLD, doctor.RUNS, "On 4 cores"),
+        ("torch, gpu", 1, HERE | GPU | CUDA | OLD, doctor.REDUCED, "cannot compute on it"),
         ("nccl", 2, GPU, doctor.REDUCED, "no NCCL"),
     ],
 )
@@ -56,6 +62,18 @@ def test_what_a_lab_needs(needs, ranks, facts, status, sentence):
 
 
 # --- MPI and GPUs
+
+
+def test_a_gpu_on_which_pytorch_cannot_compute_gets_advice():
+    told = {"gpu.works": OLD["gpu_works"]}
+    (works,) = (fact for fact in doctor_facts.FACTS if fact.key == "gpu.works")
+    assert works.told(told, report_with(**GPU)) == OLD["gpu_works"]
+    assert works.told(told, report_with()) is None, "no GPU, no word"
+    said = " ".join(findings.advice(report_with(**GPU, **CUDA, **OLD), {}))
+    assert "There is a GPU, but PyTorch cannot compute on it (cuda:0: RuntimeError: The" in said
+    said = " ".join(findings.advice(report_with(**GPU, **CUDA, gpu_works="yes"), {}))
+    assert "cannot compute" not in said
+
 
 NOT_AWARE = {"mpi_family": "MPICH", "mpi_version": "5.0.2", "mpi_cuda_built": False}
 AWARE = NOT_AWARE | {"mpi_cuda_built": True}

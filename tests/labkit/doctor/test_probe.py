@@ -2,9 +2,11 @@
 raise."""
 
 import os
+from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 from labkit.doctor import facts, probe, processes
 from labkit.doctor.view import readable
 
@@ -48,6 +50,7 @@ def nvmlInit(): pass
 def nvmlSystemGetDriverVersion(): return "550.54"
 def nvmlSystemGetCudaDriverVersion(): return 12040
 def nvmlDeviceGetCount(): return 3
+def nvmlDeviceGetUUID(handle): return f"GPU-{handle}f"
 def nvmlDeviceGetHandleByIndex(index): return index
 def nvmlDeviceGetCudaComputeCapability(handle): return 8, 0
 def nvmlDeviceGetName(handle): return "NVIDIA A100-SXM4-40GB"
@@ -56,8 +59,15 @@ class nvmlDeviceGetMemoryInfo:
 """
 
 
-def test_the_probe_of_gpus(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("shown", "count"),
+    [(None, 3), ("2", 1), ("GPU-1,0", 2), ("GPU-1f,-1,2", 1), ("", 0), ("MIG-7", 3)],
+)
+def test_the_probe_of_gpus(shown, count, tmp_path, monkeypatch):
     """In its process, with a management library and a tool that know three GPUs."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if shown is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", shown)
     (tmp_path / "pynvml.py").write_text(PYNVML)
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\ncat << EOF\n{TOPOLOGY}EOF\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
@@ -66,13 +76,39 @@ def test_the_probe_of_gpus(tmp_path, monkeypatch):
     findings, reasons = processes.collect(processes.start(("gpu",)), limit=60)
     assert reasons == {}
     gpu = {"name": "NVIDIA A100-SXM4-40GB", "memory_gib": 40.0, "capability": "8.0"}
-    assert findings == {
-        "gpu.driver": "550.54",
-        "libraries.cuda_driver": "12.4",
-        "gpu.devices": [gpu] * 3,
-        "gpu.links": "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair",
-    }
-    assert readable(findings["gpu.devices"]).strip() == "3 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
+    links = "NODE between 1 pair, NV18 between 1 pair, SYS between 1 pair"
+    want = {"gpu.driver": "550.54", "libraries.cuda_driver": "12.4"}
+    want |= {"gpu.devices": [gpu] * count or None}
+    assert findings == want | ({"gpu.links": links} if count > 1 else {})
+    assert readable([gpu] * 3) == "3 × NVIDIA A100-SXM4-40GB, 40.0 GiB"
+
+
+NO_KERNEL = "CUDA error: no kernel image is available for execution on the device"
+
+
+@pytest.mark.parametrize(
+    ("count", "error", "says"),
+    [
+        (2, None, "yes"),
+        (
+            0,
+            RuntimeError("The NVIDIA driver is too old."),
+            "cuda:0: RuntimeError: The NVIDIA driver",
+        ),
+        (2, RuntimeError(f"{NO_KERNEL}\nSearch for"), f"cuda:1: RuntimeError: {NO_KERNEL}"),
+        (1, RuntimeError(), "cuda:0: RuntimeError: "),
+    ],
+)
+def test_whether_pytorch_computes_on_each_gpu(count, error, says):
+    def ones(size, device):
+        if error and device == f"cuda:{max(0, count - 1)}":
+            raise error
+        return torch.ones(size)
+
+    cuda = SimpleNamespace(device_count=lambda: count)
+    said = probe.computes(SimpleNamespace(cuda=cuda, ones=ones))
+    assert said.startswith(says)
+    assert "\n" not in said
 
 
 # --- probes that misbehave

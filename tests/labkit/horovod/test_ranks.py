@@ -7,14 +7,12 @@ from labkit.horovod import ranks
 
 
 @pytest.fixture
-def machine(tmp_path, monkeypatch):
-    """machine(gpus, build): so many files of GPUs, this build of Horovod, these variables, and so
-    many ranks of a launcher."""
+def machine(monkeypatch):
+    """machine(gpus, build): so many GPUs, this build of Horovod, these variables, and so many ranks
+    of a launcher."""
 
     def of(gpus: int, build: str, launched: int = 0, **variables: str) -> None:
-        for name in [f"nvidia{number}" for number in range(gpus)] + ["nvidiactl"]:
-            (tmp_path / name).touch()
-        monkeypatch.setattr(ranks.gpus_of_node, "__defaults__", (tmp_path,))
+        monkeypatch.setattr(world, "gpu_files", lambda: gpus)
         monkeypatch.setattr(builds, "current_horovod", lambda: build)
         for name in ("CUDA_VISIBLE_DEVICES", "LABKIT_HOROVOD", "LABKIT_DEVICE"):
             monkeypatch.delenv(name, raising=False)
@@ -37,6 +35,9 @@ def machine(tmp_path, monkeypatch):
         (0, "nccl", {}, 4),
         (8, "nccl", {"CUDA_VISIBLE_DEVICES": "2,5"}, 2),
         (8, "nccl", {"CUDA_VISIBLE_DEVICES": "2,5", "LABKIT_DEVICE": "cpu"}, 4),
+        (8, "nccl", {"CUDA_VISIBLE_DEVICES": "2, GPU-5,-1,3"}, 2),
+        (8, "nccl", {"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, 1),
+        (8, "nccl", {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, 4),
     ],
 )
 def test_no_more_ranks_than_gpus_with_nccl(gpus, build, variables, want, machine):
@@ -50,3 +51,5 @@ def test_too_many_ranks_of_a_launcher_get_a_sentence(machine):
         ranks.ranks_here(4)
     machine(2, "nccl", launched=2, CUDA_VISIBLE_DEVICES="1")
     assert ranks.ranks_here(4) == 2, "ranks that are shown one GPU each are no sharers"
+    machine(1, "nccl", launched=2, CUDA_VISIBLE_DEVICES="")
+    assert ranks.ranks_here(4) == 2, "ranks that are shown no GPU compute on the processor"

@@ -3,6 +3,7 @@ of torch.distributed."""
 
 from __future__ import annotations
 
+import time
 import weakref
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from tests import emulated_gpu
+from tests.labkit.launch.leftovers import failed
 
 pytestmark = pytest.mark.slow
 
@@ -200,3 +202,33 @@ def test_the_function_knows_its_rank_and_the_group_is_gone_afterwards():
     backend = "nccl" if torch.cuda.is_available() else "gloo"
     told = launch.run(sizes_and_afterwards, ranks=3, controller="torch")
     assert told == [(rank, 3, backend, False) for rank in range(3)]
+
+
+# --- the error of one rank is told, and not what follows from it on the others
+
+
+def one_fails() -> None:
+    destroy = distributed.destroy_process_group
+
+    def leave() -> None:
+        destroy()  # the others hear of it at once
+        time.sleep(1)
+
+    distributed.destroy_process_group = leave
+    if distributed.get_rank() == 1:
+        raise ValueError("of rank 1")
+    distributed.all_reduce(torch.ones(4, device=world.device()))
+
+
+@launch.on_devices(group=True)
+def one_fails_beside_mpi(comm) -> None:
+    one_fails()
+
+
+@pytest.mark.parametrize(
+    ("program", "controller"),
+    [(launch.in_group()(one_fails), "torch"), (one_fails_beside_mpi, "mpi")],
+)
+def test_an_error_in_a_group_is_told_with_its_line(program, controller):
+    error = failed(program, ranks=2, controller=controller, timeout=60)
+    assert str(error).startswith("rank 1 failed: ValueError: of rank 1  (line ")

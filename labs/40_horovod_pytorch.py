@@ -662,7 +662,7 @@ else:
 # peak performance that a step reaches. [Lab 10](10_train_on_one_device.ipynb) explains it.
 
 # %%
-def train_workload(name):
+def train_workload(comm, name):
     """On a rank: {way: speed} of steps on a workload, with Horovod and without; where its tensors
     were."""
     begin(torch.cuda.device_count())
@@ -679,7 +679,8 @@ def train_workload(name):
         "Horovod": lambda: make_step(load.net, optimizer, load.inputs, load.labels, everything),
         "no exchange": lambda: make_step(twin.net, plain, load.inputs, load.labels, everything),
     }
-    return load.speeds(steps, control="no exchange"), where
+    # Across ranks: a step begins at a barrier and takes as long as that of the slowest rank.
+    return load.speeds(steps, comm=comm, control="no exchange"), where
 
 
 # %%

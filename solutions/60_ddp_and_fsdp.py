@@ -202,7 +202,7 @@ timings = launch.run(
 theirs = timings["PyTorch's DDP"].median
 rows = []
 for way, took in timings.items():
-    record.add("step", seconds=took, ranks=size, way=way, width=width)
+    record.add("weak step", seconds=took, ranks=size, way=way, width=width)
     rows.append(
         {
             "way": way,

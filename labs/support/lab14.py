@@ -576,7 +576,7 @@ class _Checkpointed(torch.nn.Module):
 def workload_ways(
     name: str, mixed_step: Callable, checkpointed: Callable, device
 ) -> dict[str, tuple[workloads.Speed, int]]:
-    """{way: (speed, most bytes that a step holds besides weights and gradients)} of a workload.
+    """{way: (speed, most bytes that a step holds besides the weights)} of a workload.
 
     Ways: float32 by `plain_step`, the learner's mixed_step, and that with the learner's
     checkpoints.
@@ -592,5 +592,7 @@ def workload_ways(
         optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
         step = partial(train, net, optimizer, load.inputs, load.labels)
         speed = load.speeds({way: step})[way]
+        # Gradients of the timed steps would count as there already, and not as this step's.
+        optimizer.zero_grad()
         results[way] = speed, peak(step, device)
     return results

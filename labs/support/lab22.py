@@ -10,6 +10,7 @@ import numpy as np
 import virtual
 from labkit import check, expect, launch, scaling
 from labkit.counting import PassOn
+from labkit.errors import LabError
 from labkit.timing import benchmarks, digits, human
 
 PAUSE = 1e-3  # seconds that an interruption takes
@@ -320,6 +321,10 @@ def two_lines(times: Mapping[int, float], fit: Callable) -> TwoLines:
             model = np.array([lines.time(nbytes) for nbytes in sizes])
             error = float(np.sum((model / seconds - 1) ** 2))
             candidates.append((error, lines))
+    if not candidates:
+        raise LabError(
+            "Two lines need times of messages of up to 2 KiB: set longest to 2048 or more."
+        )
     return min(candidates)[1]
 
 

@@ -45,6 +45,7 @@ def _looks(verdict: Verdict) -> set[str]:
         "half": 0.35 < ratio < 0.65,
         "nearly": ratio > 0.65,
         "NVLink": found.bound > 40e9,
+        "few links": verdict.fits_few_links,
         "like PCIe": found.reached > 60e9 and 0 < measured < 30e9,
         "both ways": "typed" in found.source and found.bound > 300e9 and ratio < 0.65,
         "several cards": by_card,

@@ -32,7 +32,8 @@ class Link:
     """line: bytes per second that it carries; reached: what it is known to give; source: of that.
 
     in_switch: {GPUs: bytes per second of an allreduce whose switch adds}, {} where none does, None
-    where nobody said. most: what some such links carry, if that is more than line.
+    where nobody said. most: what some such links carry, if that is more than line. pair: the
+    fewest and the most between two GPUs of a board without a switch, () where there is none.
     """
 
     line: float
@@ -40,6 +41,7 @@ class Link:
     source: str
     in_switch: Mapping[int, float] | None = None
     most: float = 0.0
+    pair: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,8 @@ def of_gpu(name: str) -> Link | None:
         if name and re.search(row["name"], name):
             in_switch = {int(p): rate * 1e9 for p, rate in row.get("in_switch", {}).items()}
             rates = (row["line"] * 1e9, row["reached"] * 1e9)
-            return Link(*rates, row["source"], in_switch, row.get("most", 0) * 1e9)
+            pair = tuple(rate * 1e9 for rate in row.get("pair", ()))
+            return Link(*rates, row["source"], in_switch, row.get("most", 0) * 1e9, pair)
     return None
 
 

@@ -90,6 +90,16 @@ class Verdict:
             return 1.0
         return costs.busbw(1, 1, self.ranks, self.reading.test)
 
+    @property
+    def fits_few_links(self) -> bool:
+        """Whether a slow result is what the links between so few GPUs give without a switch."""
+        link = self.hardware.inside
+        if self.word != SLOWER or not self.measured or self.hardware.nodes > 1 or not link.pair:
+            return False
+        others = 1 if self.reading.test in (*PAIRS, "sendrecv") else self.ranks - 1
+        fewest, most = (others * rate / link.line for rate in link.pair)
+        return ENOUGH * fewest <= self.ratio and self.measured <= most * self.expectation.bound
+
     def algbw(self, row: Row) -> float:
         return self.parts * row.size / row.seconds
 
@@ -230,6 +240,8 @@ def _most(test: str, link: Link, ranks: int) -> float:
 def _doubt(verdict: Verdict) -> None:
     reading, hardware, source = verdict.reading, verdict.hardware, verdict.expectation.source
     doubts, printed = verdict.doubts, reading.factor
+    if verdict.fits_few_links:
+        doubts.append("on a board without a switch so few GPUs have only some of their links")
     if verdict.word != SLOWER or verdict.ratio > FAR:
         if hardware.guessed and hardware.nodes == 1:
             doubts.append(f"the links are those usual for {reading.gpu}")

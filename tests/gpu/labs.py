@@ -58,7 +58,7 @@ LABS = (
     Lab("46_three_libraries", ("weak", "strong"), {"images": 16, "repeat": 6}),
     Lab("50_strong_and_weak_scaling", ("strong", "weak", "workload"), {"images": 64}),
     Lab("51_mpi_against_nccl", ("allreduce", "step"), {"asked": WAYS, "longest": 1 << 22}, IN_HOST),
-    Lab("60_ddp_and_fsdp", ("step", "sharded", "workload")),
+    Lab("60_ddp_and_fsdp", ("weak", "sharded", "workload")),
     Lab("62_model_parallel", ("model",), gpus=4),
     Lab("63_pipeline_parallel", ("memory",), gpus=4),
     Lab("64_tensor_parallel", ("trained",), gpus=2),

@@ -40,3 +40,16 @@ def test_bytes_that_are_kept(forward, apart, nbytes):
 )
 def test_bytes_at_the_peak(call, nbytes):
     assert lab14.peak(call) == nbytes
+
+
+@pytest.mark.slow
+def test_the_bytes_of_a_workloads_step_begin_without_gradients(monkeypatch):
+    """On a GPU those of the step before would count as there already, and not as the step's."""
+
+    def gradients(step, device):
+        net = step.args[0]
+        return sum(weights.grad is not None for weights in net.parameters())
+
+    monkeypatch.setattr(lab14, "peak", gradients)
+    ways = lab14.workload_ways("tiny gpt", lab14.plain_step, lambda net, x, parts: net(x), "cpu")
+    assert [held for _, held in ways.values()] == [0, 0, 0]

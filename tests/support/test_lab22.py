@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from labkit.errors import LabError
 from labkit.scaling import fit_alpha_beta
 from support.lab22 import TwoLines, two_lines
 
@@ -22,6 +23,13 @@ def test_two_lines_are_found_again(eager):
     lines = two_lines({n: made.time(n) for n in SIZES}, by_labkit)
     assert lines.eager == eager
     np.testing.assert_allclose(lines[1:], made[1:], rtol=1e-6)
+
+
+def test_two_lines_need_messages_that_are_long_enough():
+    times = {n: MADE.time(n) for n in SIZES}
+    two_lines({n: seconds for n, seconds in times.items() if n <= 2048}, by_labkit)
+    with pytest.raises(LabError, match="set longest to 2048 or more"):
+        two_lines({n: seconds for n, seconds in times.items() if n <= 1024}, by_labkit)
 
 
 def test_noise_and_the_memory_at_the_right_end_are_not_taken_for_a_step():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 import torch
-from labkit import launch
+from labkit import launch, timing, workloads
 from support import lab60
 from torch import distributed
 
@@ -61,3 +63,37 @@ def test_traffic_is_that_of_rings():
     kinds = ("allreduce", "allgather", "reduce_scatter")
     wanted = {"sent": dict.fromkeys(kinds, 10), "calls": dict.fromkeys(kinds, 1), "all": 30}
     assert first == wanted
+
+
+def barriers(ways: dict, **options) -> dict[str, int]:
+    """{way: how many barriers are in its step}."""
+    found = {}
+    for way, step in ways.items():
+        with mock.patch.object(distributed, "barrier") as barrier:
+            step()
+        found[way] = barrier.call_count
+    return found
+
+
+@launch.in_group()
+def barriers_that_are_timed(measure: str) -> dict[str, int]:
+    def start(bucket):
+        return None
+
+    def finish(bucket, started):
+        return None
+
+    with (
+        mock.patch.object(timing, "in_turns", barriers),
+        mock.patch.object(workloads.Workload, "speeds", lambda load, ways, **_: barriers(ways)),
+    ):
+        if measure == "workload_speeds":
+            return lab60.workload_speeds.__wrapped__(start, finish, "tiny gpt")
+        return lab60.compare_steps.__wrapped__(start, finish, 32, 4, 5, 2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("measure", ["compare_steps", "workload_speeds"])
+def test_no_barrier_is_in_the_time_of_a_step(measure):
+    (found,) = launch.run(barriers_that_are_timed, measure, ranks=1, controller="torch")
+    assert set(found.values()) == {0}

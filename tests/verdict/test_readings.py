@@ -23,9 +23,9 @@ PINGPONG = """\
 """  # of this machine
 
 
-def table(bus: float, ranks: int = 8, more: str = "") -> str:
+def table(bus: float, ranks: int = 8, more: str = "", gpu: str = "H100 80GB HBM3") -> str:
     """An allreduce at that bus bandwidth in GB/s, in the columns of nccl-tests."""
-    place = "#  Rank {0:2} Group  0 Pid 1 on node{1} device {2} [0x01] NVIDIA H100 80GB HBM3"
+    place = "#  Rank {0:2} Group  0 Pid 1 on node{1} device {2} [0x01] NVIDIA " + gpu
     lines = [place.format(rank, rank // 8, rank % 8) for rank in range(ranks)]
     lines += [HEAD, more]
     for size in (1 << 20, 1 << 30, 1 << 32, 1 << 33):
@@ -77,6 +77,41 @@ def test_bus_bandwidth_through_the_cards_of_nodes(test, ranks, nodes, cards, rin
 )
 def test_one_node_of_h100_is_known_by_its_name(bus, typed, word):
     assert one(table(bus), **typed).word == word
+
+
+FEW_LINKS = "  1. The board has no switch"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "ranks", "bus", "fits"),
+    [
+        ("A100-SXM4-40GB", 2, 80, True),  # 4 of 12 links
+        ("A100-SXM4-40GB", 3, 155, True),  # 8
+        ("A100-SXM4-40GB", 2, 120, False),  # more than 4 carry
+        ("A100-SXM4-40GB", 2, 40, False),
+        ("A100-SXM4-40GB", 8, 80, False),  # eight have all of their links
+        ("H100 80GB HBM3", 2, 140, True),
+        ("Tesla V100-SXM2-32GB", 2, 22, True),  # one link of a DGX-1
+        ("Tesla V100-SXM2-32GB", 2, 46, True),  # two
+        ("Tesla V100-SXM2-32GB", 2, 9, False),
+        ("A100-PCIE-40GB", 2, 9, False),
+    ],
+)
+def test_few_gpus_of_a_board_without_a_switch_have_a_part_of_their_links(gpu, ranks, bus, fits):
+    text = table(bus, ranks, gpu=gpu)
+    found = one(text)
+    assert found.word == SLOWER
+    assert (FEW_LINKS in verdict.of_text(text)) == fits
+    assert ("without a switch" in " ".join(found.doubts)) == fits
+    assert found.confidence != "high" or not fits
+    if fits:
+        assert one(text, link=f"{bus * 1.2:.0f}GB/s").word == EXPECTED
+
+
+def test_a_pair_of_a_machine_without_a_switch():
+    osu = "# OSU MPI-CUDA Bandwidth Test v7.3\n# Size      Bandwidth (MB/s)\n"
+    osu += "".join(f"{1 << power} 48000\n" for power in range(18, 31))
+    assert FEW_LINKS in verdict.of_text(osu, machine="dgx1", nodes="1")
 
 
 def test_what_an_algorithm_can_do_on_two_nodes_is_not_too_fast():

@@ -86,9 +86,13 @@ class Study:
 
         Columns: result, nodes, ranks, seconds, speedup, efficiency (1.0 is perfect, and so the
         smallest job), job. result: one kind of record; None: all that have `seconds`. Where its
-        name begins with "weak", the work grew with the ranks. where: of records that differ in a
-        field, those with this value (bytes=4096).
+        name begins with "weak", or is "workload", the work grew with the ranks. where: of records
+        that differ in a field, those with this value (bytes=4096).
         """
+        return self._frame(result, where)[_COLUMNS]
+
+    def _frame(self, result: str | None, where: dict):
+        """The table with the quartiles of the times."""
         import pandas
 
         # Of objects: a column that some records lack would turn their neighbours' integers into
@@ -101,11 +105,12 @@ class Study:
         tables = []
         for name, of_result in frame.groupby("result"):
             table = pandas.DataFrame([_largest(of_job) for _, of_job in of_result.groupby("job")])
-            weak = name.startswith("weak")
+            weak = _is_weak(name)
             times = dict(zip(table["ranks"], table["seconds"], strict=True))
             table["speedup"] = table["ranks"].map(scaling.speedup(times, weak))
             table["efficiency"] = table["ranks"].map(scaling.efficiency(times, weak))
-            tables.append(table[_COLUMNS].sort_values("nodes"))
+            columns = [*_COLUMNS, "seconds_q1", "seconds_q3"]
+            tables.append(table.reindex(columns=columns).sort_values("nodes"))
         return pandas.concat(tables, ignore_index=True).infer_objects()
 
     def _timed(self, result: str | None, where: dict) -> list[dict]:
@@ -124,14 +129,14 @@ class Study:
         """Speed-up against ranks, with the ideal line; arguments as for `table`."""
         from labkit import plots
 
-        frame = self.table(result, **where)
+        frame = self._frame(result, where)
         if frame.empty:
             raise LabError(
                 f"There is nothing to plot: no job of this study has records of {result!r} yet."
             )
         return plots.scaling(
             frame,
-            weak=result.startswith("weak"),
+            weak=_is_weak(result),
             title=f"{result}: speed-up on {self.jobs[0].site}",
         )
 
@@ -141,6 +146,11 @@ def _of_last_start(entries: list[dict]) -> list[dict]:
     # None: of a release that did not count.
     last = max((entry.get("restarts") or 0 for entry in entries), default=0)
     return [entry for entry in entries if (entry.get("restarts") or 0) == last]
+
+
+def _is_weak(result: str) -> bool:
+    """Whether each rank has work of its own in such a record, and not a part of the job's."""
+    return result.startswith("weak") or result == "workload"
 
 
 def _largest(of_job):

@@ -50,8 +50,9 @@ def _from_frame(frame) -> dict:
         low = row.get("seconds_q1", middle)
         high = row.get("seconds_q3", middle)
         if middle == middle:  # a missing number is not equal to itself
+            # Five numbers whose median and quartiles are these.
             times[int(row["ranks"])] = (
-                [low, middle, high] if low == low and high == high else middle
+                [low, low, middle, high, high] if low == low and high == high else middle
             )
     return times
 

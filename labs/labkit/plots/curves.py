@@ -48,9 +48,11 @@ def scaling(table, *, weak=False, fit=None, title="Speed-up"):
     if fit is not None:
         ranks = np.linspace(1, most, 100)
         text = f"Amdahl, serial share {fit.serial:.1%}"
-        axes.plot(
-            ranks, fit.speedup(ranks), color=INK, linestyle=DASHES[1], linewidth=1.5, label=text
-        )
+        # Of the same time as the points, and not of the fitted one, or the law would pass them by.
+        times = next(iter(curves.values()))
+        fewest, first = next(iter(times.items()))
+        law = fewest * quartiles(first)[0] / fit.time(ranks)
+        axes.plot(ranks, law, color=INK, linestyle=DASHES[1], linewidth=1.5, label=text)
     rank_axis(axes, curves)
     if axes.get_xscale() == "log":
         axes.set_yscale("log", base=2)

@@ -17,6 +17,7 @@ from time import perf_counter_ns
 
 import numpy as np
 
+from labkit import world
 from labkit.errors import LabError
 from labkit.timing.measurement import FEWEST, Measurement, Ratio
 
@@ -35,8 +36,8 @@ def measure(
 ) -> Measurement:
     """Time `call()`: `warmup` runs that do not count, then `repeat` runs that do.
 
-    comm: an mpi4py communicator; all its ranks call measure with the same numbers. Each run begins
-    with a
+    comm: an mpi4py communicator, or a TorchGroup; all its ranks call measure with the same numbers.
+    Each run begins with a
       barrier, a sample is the time of the slowest rank, and every rank gets the same Measurement.
     device: "cuda…" times with CUDA events (with comm: clock and synchronise), as calls return
     before the work
@@ -65,6 +66,24 @@ def in_turns(calls: Mapping[str, Callable[[], object]], **options) -> dict[str, 
     """
     measurements = _measure(list(calls.values()), **measure.__kwdefaults__ | options)
     return dict(zip(calls, measurements, strict=True))
+
+
+class TorchGroup:
+    """As `comm`: the ranks of launch.in_group, which have torch.distributed in place of MPI."""
+
+    def Barrier(self) -> None:
+        from torch import distributed
+
+        distributed.barrier()
+
+    def largest(self, own: np.ndarray) -> np.ndarray:
+        """Element by element the largest value over the ranks."""
+        import torch
+        from torch import distributed
+
+        values = torch.tensor(own, device=world.device())
+        distributed.all_reduce(values, distributed.ReduceOp.MAX)
+        return values.cpu().numpy()
 
 
 def device_sync(device: str | None) -> None:
@@ -199,6 +218,8 @@ def _slowest(values, comm) -> np.ndarray:
     own = np.array(values, dtype=float)
     if comm is None:
         return own
+    if isinstance(comm, TorchGroup):
+        return comm.largest(own)
     from mpi4py import MPI
 
     slowest = np.empty_like(own)

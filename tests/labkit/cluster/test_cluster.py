@@ -406,18 +406,24 @@ def test_a_table_holds_what_a_requeued_job_measured_last(monkeypatch):
     assert list(Study("91_job", [job()]).table("sum")["seconds"]) == [2.0]
 
 
-def test_weak_results_are_known_by_their_name(monkeypatch):
+def test_weak_results_are_known_by_their_name(monkeypatch, tmp_path):
+    monkeypatch.setenv("LABKIT_HOME", str(tmp_path))
     seconds = {1: 8.0, 2: 10.0}
 
     def entries(job) -> list[dict]:
         entry = {"ranks": job.ranks, "seconds": seconds[job.ranks]}
-        return [{"result": name, **entry} for name in ("weak", "strong")]
+        entry |= {"seconds_q1": seconds[job.ranks] - 2, "seconds_q3": seconds[job.ranks] + 6}
+        return [{"result": name, **entry} for name in ("weak step", "strong", "workload")]
 
     monkeypatch.setattr(Job, "entries", entries)
-    frame = Study("91_job", [job("1", ranks=1), job("2", ranks=2)]).table()
-    assert list(frame["result"]) == ["strong", "strong", "weak", "weak"]
-    assert list(frame["efficiency"]) == pytest.approx([1.0, 0.4, 1.0, 0.8])
-    assert list(frame["speedup"]) == pytest.approx([1.0, 0.8, 1.0, 1.6])
+    study = Study("91_job", [job("1", ranks=1), job("2", ranks=2)])
+    frame = study.table()
+    assert list(frame["result"]) == ["strong"] * 2 + ["weak step"] * 2 + ["workload"] * 2
+    assert list(frame["efficiency"]) == pytest.approx([1.0, 0.4, 1.0, 0.8, 1.0, 0.8])
+    assert list(frame["speedup"]) == pytest.approx([1.0, 0.8, 1.0, 1.6, 1.0, 1.6])
+    points = study.plot("workload").axes[0].containers[0].lines
+    assert points[0].get_ydata() == pytest.approx([1.0, 1.6])
+    assert points[2][0].get_segments()[1][:, 1] == pytest.approx([1.0, 2.0])  # 2 * 8 / 16, / 8
 
 
 def test_only_a_job_of_slurm_names_job_and_site(monkeypatch):

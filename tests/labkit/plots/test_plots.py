@@ -97,11 +97,22 @@ def test_points_are_medians_and_error_bars_the_quartiles():
     assert right.containers[0].lines[0].get_ydata() == pytest.approx([1.5])
 
 
+def test_amdahls_law_is_drawn_on_the_baseline_of_the_points():
+    times = {2: 0.6, 4: 0.2875, 8: 0.16875}  # of the law with 5 %, but for the fewest ranks
+    fit = scaling.fit_amdahl(times)
+    lines = plots.scaling(times, fit=fit).axes[0].lines
+    (law,) = [line for line in lines if str(line.get_label()).startswith("Amdahl")]
+    ranks, gains = law.get_data()
+    assert gains == pytest.approx(2 * 0.6 / fit.time(ranks))
+
+
 def test_records_can_be_plotted_as_they_are():
     frame = pandas.DataFrame({"ranks": [1, 2, 2], "seconds": [2.0, 9.0, 1.0]})
     frame[["seconds_q1", "seconds_q3"]] = [[1.9, 2.1], [8, 10], [np.nan, np.nan]]
-    points = plots.scaling(frame).axes[0].containers[0].lines[0]
-    assert points.get_ydata() == pytest.approx([1, 2])  # the latest record of 2 ranks
+    container = plots.scaling(frame).axes[0].containers[0]
+    assert container.lines[0].get_ydata() == pytest.approx([1, 2])  # the latest record of 2 ranks
+    bars = container.lines[2][0].get_segments()
+    assert bars[0][:, 1] == pytest.approx([2 / 2.1, 2 / 1.9])  # the quartiles as they were recorded
     with pytest.raises(LabError, match="no column ranks"):
         plots.scaling(frame[["seconds"]])
 

@@ -11,6 +11,7 @@ import pytest
 from labkit import launch, timing
 from labkit.errors import LabError
 from labkit.timing import Measurement, timer
+from torch import distributed
 
 
 def nothing():
@@ -247,3 +248,19 @@ def test_the_slowest_rank_counts():
     assert pair > 0.3
     assert late < 0.05
     assert skewed >= 5
+
+
+@launch.in_group()
+def with_a_slow_rank_of_torch():
+    pause = 0.03 * distributed.get_rank()
+    until = timing.measure(
+        lambda: time.sleep(pause), repeat=100, seconds=0.3, comm=timing.TorchGroup()
+    )
+    return until.samples.tolist()
+
+
+@pytest.mark.slow
+def test_the_slowest_rank_counts_without_mpi():
+    first, second = launch.run(with_a_slow_rank_of_torch, ranks=2, controller="torch")
+    assert first == second
+    assert min(first) >= 0.03

@@ -263,9 +263,16 @@ def as_asked(library: str, carried: Iterable[str], staged: bool) -> bool:
 
 
 def _own_family() -> str:
-    """The MPI that is used here, by what it says of itself; in a job, the one that is loaded."""
-    mpi = mpis.loaded_library() if world.launcher() else doctor.which_mpi()
+    """The MPI that is used here, by what it says of itself; in a job, that of its ranks."""
+    if world.launcher():
+        mpi = launch.run(_loaded_mpi, ranks=launch.ranks_here(1), echo=False)[0]
+    else:
+        mpi = doctor.which_mpi()
     return mpi.family or mpi.banner
+
+
+def _loaded_mpi(comm) -> mpis.Library:
+    return mpis.loaded_library()
 
 
 def _gpus(framework: str) -> int:

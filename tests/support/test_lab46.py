@@ -8,8 +8,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from labkit import nets, record, world
+from labkit import doctor, launch, nets, record, world
 from support import lab46
+
+from tests.helpers import ran
 
 SMALL_NET = 1_070_794  # parameters
 
@@ -114,6 +116,13 @@ def test_ways_that_are_open(monkeypatch):
     monkeypatch.setattr(world, "launcher", lambda: None)
     monkeypatch.setattr(lab46.builds, "mpi_builds", {"mpich": "/a"}.copy)
     assert closed() == {"host, MVAPICH2": "not here: `make mvapich2` builds it"}
+
+
+def test_a_job_names_its_mpi():
+    program = "from support import lab46; print('way:', lab46.ways()[0].name)"
+    done = ran(launch.mpiexec(), "-n", "2", sys.executable, "-c", program)
+    family = doctor.which_mpi().family
+    assert (done.returncode, done.stdout.count(f"way: host, {family}\n")) == (0, 2), done.stderr
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,6 @@
 # Needs: mpi · Ranks: 2 · Minutes: 70 · Level: beginner · Before: 01, 20, 21
 
 # %%
-import socket
-
 import numpy as np
 import verdict
 import virtual
@@ -472,8 +470,8 @@ check("22.4", columns)
 # %% [markdown]
 # ### Measure: MPI's allreduce
 # Now we time MPI's own allreduce on as many ranks as there are cores, but at most 4, and in a batch
-# job on all of its ranks. Below the table, the cell prints the best busbw, the best rate of your ping-pong, and how fast a rank adds.
-# This takes about 10 s.
+# job on all of its ranks. Below the table, the cell prints the best busbw, the best rate of your
+# ping-pong, and how fast a rank adds. This takes about 10 s.
 
 # %%
 # Across ranks: a barrier before each call, outside of the timed part, lets all begin together.
@@ -603,8 +601,8 @@ for where in all_rates:
 # measured, with the link of your ping-pong.
 
 # %%
-nodes = set(launch.run(lambda comm: socket.gethostname(), ranks=ranks))
-several = {"nodes": str(len(nodes))} if len(nodes) > 1 else {}
+nodes = launch.nodes_here(ranks)
+several = {"nodes": str(nodes)} if nodes > 1 else {}
 print(verdict.of_record(calls, machine="here", **several))
 
 # %% [markdown]

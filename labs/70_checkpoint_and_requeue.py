@@ -144,13 +144,14 @@ predict("70.1", random_states=..., position=..., optimizer=..., schedule=...)  #
 
 # %% [markdown]
 # ### Measure: one part forgotten
-# The training run is captured after step 36, in the middle of the second [epoch](../labs/GLOSSARY.md#epoch). It is then resumed
-# six times: with all parts, with one part forgotten (four times), and with rank 0's random states
-# on every rank. A forgotten part is as a fresh training run has it.
+# The training run is captured after step 36 (three fifths of `last`), in the middle of the second
+# [epoch](../labs/GLOSSARY.md#epoch). It is then resumed six times: with all parts, with one part forgotten (four times), and with
+# rank 0's random states on every rank. A forgotten part is as a fresh training run has it.
 
 # %%
 stop = 3 * last // 5
-stop += stop % 24 == 0  # not at the end of an epoch, where the position is that of a fresh run
+if stop % 24 == 0:  # the end of an epoch, where the position is that of a fresh run
+    stop += 1
 losses = launch.run(lab70.forget, capture, restore, stop, last, ranks=ranks, threads=1)[0]
 whole = losses.pop("without a break")
 rows = {}

@@ -38,7 +38,7 @@ from support import lab60
 from torch.nn.functional import cross_entropy
 
 lab.start("60_ddp_and_fsdp")
-ranks = 2
+ranks = launch.ranks_here(2)
 
 # %% tags=["parameters"]
 width = 512  # input and output features of the inner blocks

@@ -220,7 +220,8 @@ def machine(way: Way, ranks: int, framework: str) -> Machine:
     there = (own_build,) if in_a_job and own_build else tuple(builds.horovod_builds())
     family = way.mpi.upper() if way.mpi else _own_family()
     gpus = _gpus(framework)
-    takes = bool(gpus) and launch.run(_takes_gpu_memory, ranks=launch.ranks_here(1), echo=False)[0]
+    asked = in_a_job or gpus > 0  # in a job by all ranks, of which some may see no GPU
+    takes = asked and launch.run(_takes_gpu_memory, ranks=launch.ranks_here(1), echo=False)[0]
     return Machine(there, family, takes, gpus, world.local_size() if in_a_job else ranks)
 
 
@@ -277,16 +278,16 @@ def _loaded_mpi(comm) -> mpis.Library:
 
 def _gpus(framework: str) -> int:
     """GPUs of this node for the ranks: those that PyTorch can use; in a job, those that its ranks
-    have. None where the framework sees none."""
-    if _device(framework) == "cpu":
-        return 0
-    if world.launcher():
-        from mpi4py import MPI
+    have. 0 where the framework sees none."""
+    on_cpu = _device(framework) == "cpu"
+    if not world.launcher():
+        return 0 if on_cpu else world.gpu_count()
+    from mpi4py import MPI
 
-        own = placement.own_gpu()
-        host = socket.gethostname()
-        return len({gpu for gpu in MPI.COMM_WORLD.allgather(own) if gpu.split()[0] == host})
-    return world.gpu_count()
+    # Across ranks: all come here, also those that see no GPU.
+    everyone = MPI.COMM_WORLD.allgather("" if on_cpu else placement.own_gpu())
+    host = socket.gethostname()
+    return len({gpu for gpu in everyone if gpu.split()[:1] == [host]})
 
 
 def _device(framework: str) -> str:

@@ -286,7 +286,7 @@ class Work:
         self.last = last
         self.pictures = torch.tensor_split(pictures, micro)
         self.labels = torch.tensor_split(labels, micro)
-        self.micro = micro
+        self.count = len(pictures)
         self.losses: list[float] = []
         self.done: list[tuple[str, int]] = []
         self.most_bytes = 0
@@ -342,7 +342,8 @@ class Work:
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             outputs = self.stage(inputs)
             if self.last:
-                outputs = functional.cross_entropy(outputs, self.labels[number]) / self.micro
+                outputs = functional.cross_entropy(outputs, self.labels[number], reduction="sum")
+                outputs = outputs / self.count  # micro-batches may differ by a picture
                 self.losses.append(outputs.item())
         parameters = {weights.data_ptr() for weights in self.stage.parameters()}
         size = sum(nbytes for address, nbytes in kept.items() if address not in parameters)

@@ -24,7 +24,7 @@ def test_orders_are_told_and_counted():
     assert lab28.judge(["b", "a", "c", "d"], times) == "b, a, c, d: 6 of 6 pairs are in order"
     assert lab28.judge(("d", "c", "a"), times) == "d, c, a: 0 of 3 pairs are in order"
     names = 'write names in parentheses, out of "a", "b", "c", "d"'
-    for strange in (("a", "nothing"), "ab"):
+    for strange in (("a", "nothing"), ("a", "a"), ("a",), ["b", ["a"]], "ab", 3):
         assert lab28.judge(strange, times) == f"{strange} is no order of networks: {names}"
 
 

@@ -7,7 +7,8 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from labkit import launch
+import torch
+from labkit import launch, nets
 from labkit.errors import LabError
 from labkit.profiling import clock
 from support import lab63
@@ -20,6 +21,20 @@ def test_the_bubble_is_the_closed_form(ranks, micro):
     played = lab63.play([forwards_then_back] * ranks, forward=1.5, backward=2.5)
     assert played.time == pytest.approx(4.0 * (micro + ranks - 1))
     assert played.idle == pytest.approx((ranks - 1) / (micro + ranks - 1))
+
+
+def test_micro_batches_of_unequal_length_learn_what_one_process_learns():
+    stage = torch.nn.Sequential(*nets.torch_blocks((12, 8, 5)))
+    pictures, labels = torch.randn(16, 12), torch.arange(16) % 5
+    loss = torch.nn.functional.cross_entropy(stage(pictures), labels)
+    alone = torch.autograd.grad(loss, list(stage.parameters()))
+    work = lab63.Work(stage, pictures, labels, 3, first=True, last=True)
+    for number in range(3):
+        work.forward(number, None)
+        work.backward(number, None)
+    assert sum(work.losses) == pytest.approx(loss.item())
+    for weights, gradient in zip(stage.parameters(), alone, strict=True):
+        torch.testing.assert_close(weights.grad, gradient)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 4])

@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(options: argparse.Namespace) -> None:
     home = paths.home() / "solved" if options.solved else paths.home()
     file = Path(options.file) if options.file else home / "report" / "report.md"
+    if file.suffix == ".html":
+        raise LabError(f"{paths.shown(file)} is a page. Name the text of it, such as report.md.")
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -94,6 +94,11 @@ def test_the_command_speaks_in_sentences(capsys):
     assert main([]) == 0
     assert file.with_suffix(".html").exists()
     assert "Every number of" in capsys.readouterr().out
+    page = file.with_suffix(".html")
+    before = page.read_bytes()
+    assert main([str(page)]) == 1
+    assert "report.html is a page. Name the text of it" in capsys.readouterr().err
+    assert page.read_bytes() == before
     kept = file.with_name("report-1.md")
     kept.write_text(studies.REPORT + "97", encoding="utf-8")
     assert main([str(kept)]) == 1

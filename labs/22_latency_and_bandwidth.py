@@ -601,7 +601,7 @@ for where in all_rates:
 # measured, with the link of your ping-pong.
 
 # %%
-nodes = launch.nodes_here(ranks)
+nodes = launch.nodes_here()
 several = {"nodes": str(nodes)} if nodes > 1 else {}
 print(verdict.of_record(calls, machine="here", **several))
 

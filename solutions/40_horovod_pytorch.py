@@ -694,8 +694,8 @@ def train_workload(comm, name):
     begin(torch.cuda.device_count())
     where = as_it_is()
     # Horovod takes contiguous tensors alone.
-    load = workloads.load(name, where.device, contiguous=True)
-    twin = workloads.load(name, where.device, contiguous=True)
+    load = workloads.load(name, where.device, contiguous=True, comm=comm)
+    twin = workloads.load(name, where.device, contiguous=True, comm=comm)
     optimizer = make_optimizer(load.net)
     # Across ranks: begin with rank 0's net; step() waits for the mean of each gradient.
     begin_equal(load.net, optimizer)

@@ -532,7 +532,7 @@ if free:  # in a job the build of Horovod may have another library carry
 # step, which labkit counts. Your prediction is compared with the fewest.
 
 # %%
-nodes = launch.nodes_here(ranks)
+nodes = launch.nodes_here()
 per_step = lab42.calls_per_step(carried, results, layers, ranks=ranks, nodes=nodes)
 best = {way: min(per_step[library, way].fewest for library in libraries.values()) for way in ways}
 predict.compare("42.3", calls_unfused=best["unfused"], calls_fused_at_best=best["fused"])

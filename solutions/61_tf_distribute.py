@@ -433,7 +433,7 @@ for net, outcome in lab61.with_horovod(lab61.NETS, ranks, batch, repeat).items()
 
 # %%
 rows = {}
-hosts = launch.nodes_here(ranks)
+hosts = launch.nodes_here()
 for (net, way), outcome in sorted(outcomes.items()):
     alone = outcome.alone or outcomes[net, lab61.RING].alone
     share = alone.median / outcome.step.median

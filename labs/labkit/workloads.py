@@ -328,13 +328,16 @@ class Speed:
         return "\n  ".join(lines)
 
 
-def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = False) -> Workload:
+def load(
+    name: str, device: str, precision: str = "auto", *, contiguous: bool = False, comm=None
+) -> Workload:
     """The workload on a device, with the same weights and other data on each rank.
 
     precision: "bf16" (mixed, and channels last for images), "fp32", or "auto", which is bf16 on
     GPUs whose tensor cores have it, and for tiny variants. contiguous: weights are never stored
     channels last, and so neither are gradients; for code that flattens them by a view, and for
-    Horovod, which refuses others. All ranks call it; those that share a GPU share the batch.
+    Horovod, which refuses others. comm: of the ranks that call it; None: all of this job. Ranks
+    that share a GPU share the batch.
     """
     kind = KINDS[name]
     on_gpu = torch.device(device).type == "cuda"
@@ -347,7 +350,7 @@ def load(name: str, device: str, precision: str = "auto", *, contiguous: bool = 
     if precision == "bf16":
         net = InBfloat16(*net)
     layout = torch.channels_last if precision == "bf16" else torch.contiguous_format
-    sharing = placement.ranks_on_a_gpu() or 1
+    sharing = placement.ranks_on_a_gpu(comm) or 1
     inputs, labels = _data(kind, _batch(kind, device, sharing), 0 if on_gpu else 1)
     if kind.pixels:
         inputs = inputs.to(memory_format=layout)

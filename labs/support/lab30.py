@@ -379,7 +379,7 @@ def step_times(comm, share: Callable, average: Callable, batch: int) -> dict[str
 def workload_speeds(comm, average: Callable, name: str) -> dict[str, workloads.Speed]:
     """{way: speed} of a training step of a workload on each rank, averaged by average(comm, net),
     and without."""
-    load = workloads.load(name, placement.take_device(), contiguous=True)
+    load = workloads.load(name, placement.take_device(), contiguous=True, comm=comm)
     optimizer = torch.optim.SGD(load.net.parameters(), lr=0.01)
 
     def step(exchange: bool) -> None:

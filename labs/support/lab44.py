@@ -557,7 +557,7 @@ def predict_and_record(
     measured: Measured, ways, step_time: Callable, fit, ranks: int, on_node: int
 ) -> dict[str, float]:
     """{way: ms of a step that step_time predicts}; records both times of each way."""
-    nodes = launch.nodes_here(ranks)
+    nodes = launch.nodes_here()
     what = "step" if nodes > 1 else "step, one node"
     fields = {"alpha": float(fit.alpha), "ranks": ranks, "nodes": nodes, **measured.where.fields()}
     steps = {}

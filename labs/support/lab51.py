@@ -200,7 +200,7 @@ def quartiles(times: Mapping[str, Mapping[int, np.ndarray]], ranks: int) -> dict
     """{backend: {bytes: (q1, median, q3)}} of {backend: {bytes: seconds of each call}}, recorded
     too."""
     here: dict[str, dict] = {}
-    where = {"ranks": ranks, "nodes": launch.nodes_here(ranks)}
+    where = {"ranks": ranks, "nodes": launch.nodes_here()}
     for name, row in times.items():
         here[name] = {
             n: tuple(np.percentile(took, (25, 50, 75)).tolist()) for n, took in row.items()
@@ -215,7 +215,7 @@ def measurements(times: Mapping[str, Mapping], ranks: int) -> dict[tuple, timing
     """{(backend, net, way): Measurement} of {backend: {(net, way): seconds of each exchange}},
     recorded too."""
     took = {}
-    where = {"ranks": ranks, "nodes": launch.nodes_here(ranks)}
+    where = {"ranks": ranks, "nodes": launch.nodes_here()}
     for name, rows in times.items():
         for (net, way), seconds in rows.items():
             took[name, net, way] = timing.Measurement(seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from math import inf
+from numbers import Integral
 
 import numpy as np
 from labkit import mpi
@@ -66,7 +67,7 @@ class Comm(Collectives, ObjectCollectives, Groups):
         """Let `seconds` of work pass on this rank."""
         if not 0 <= seconds < inf:
             raise LabError(f"comm.compute takes a number of seconds, 0 or more, not {seconds!r}.")
-        self.lane.spend(seconds)
+        self.lane.spend(float(seconds))
 
     def Wtime(self) -> float:
         """This rank's clock, in virtual seconds since the start of the run."""
@@ -349,7 +350,7 @@ def _room(buf, otherwise: float) -> float:
     `otherwise`."""
     if buf is None:
         return otherwise
-    return buf if isinstance(buf, int) else memoryview(buf).nbytes
+    return buf if isinstance(buf, Integral) else memoryview(buf).nbytes
 
 
 def _tag(tag: int) -> int:

@@ -56,12 +56,14 @@ def publish(state: Path) -> Path:
 
 def lacks_site(name: str) -> list[str]:
     """A warning where learners, who get the last commit, do not get this site's file as it is."""
-    file = f"slurm/sites/{name}.sh"
-    if not name or not files.git(paths.root(), "status", "--porcelain", "--", file):
+    file, root = f"slurm/sites/{name}.sh", paths.root()
+    # The checkout may be another user's.
+    asked = ("-c", f"safe.directory={root}", "status", "--porcelain", "--", file)
+    if not name or not files.git(root, *asked):
         return []
     return [
-        f"{file} is not in the last commit, which is what learners get, so they cannot submit jobs"
-        f" by it: git add {file}, git commit, make hub-stop, and make hub again."
+        f"{file} is not in the last commit as it is now, and learners get the last commit: git add"
+        f" {file}, git commit, make hub-stop, and make hub again."
     ]
 
 

@@ -97,8 +97,8 @@ def job(name: str, known: Mapping[str, str]) -> list[str]:
         value = known.get(variable, default)
         if value and not (re.fullmatch(form, value) and value.isprintable()):
             raise LabError(
-                f"{variable}={value!r} in slurm/sites/{name}.sh will not do for the hub: sbatch"
-                f" does not take it as its --{option}."
+                f"{variable}={value!r} in slurm/sites/{name}.sh, or in your environment, will"
+                f" not do for the hub: sbatch does not take it as its --{option}."
             )
         options += [f"--{option}={value}"] if value else []
     gpus, form = known.get("LABKIT_HUB_GPUS", "0"), known.get("LABKIT_GPU_FORM", "none")

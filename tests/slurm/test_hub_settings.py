@@ -61,8 +61,10 @@ def test_a_site_file_that_learners_do_not_get_is_said(monkeypatch, tmp_path):
     file = tmp_path / "slurm/sites/here.sh"
     file.parent.mkdir(parents=True)
     file.write_text("export SITE=here\n", encoding="utf-8")
-    assert "slurm/sites/here.sh is not in the last commit" in course.lacks_site("here")[0]
+    assert "slurm/sites/here.sh is not in the last commit as" in course.lacks_site("here")[0]
     assert course.lacks_site("") == []
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert course.lacks_site("here"), "root looks at another user's checkout"
 
 
 def test_the_relay_closes_after_any_end_of_a_connection():

@@ -474,6 +474,7 @@ ROWS |= {
        for what, buf, says in (
            ("a buffer", bytearray(40018), ""),
            ("a number of bytes", 40018, ""),
+           ("NumPy's number of bytes", np.int64(40018), ""),
            ("too small a buffer", bytearray(40017), "has room for 40,017"),
            ("too small an array", np.zeros(5002), "has room for 40,016"),
            ("text", "text", "a bytes-like object is required"),

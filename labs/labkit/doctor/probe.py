@@ -185,8 +185,8 @@ def gpu() -> None:
 
 
 def _is_shown(index: int, uuid: str) -> bool:
-    """Does CUDA show this GPU, which NVML names in any case? Of a part of one (MIG) nobody says
-    whose it is."""
+    """Does CUDA show this GPU? NVML names all of them. Of a part of one (MIG) nobody says whose it
+    is."""
     shown = world.shown_gpus()
     return shown is None or any(
         entry == str(index) or uuid.startswith(entry) or entry.startswith("MIG-") for entry in shown

@@ -6,7 +6,7 @@ For labs:
                         rank
     ranks_here          how many ranks a run will use: those of the launcher this file runs under,
                         else n
-    nodes_here          on how many nodes so many ranks are; 1 where no launcher started this file
+    nodes_here          on how many nodes a job's ranks are; 1 where no launcher started this file
     case                `with case("with root 1"):` errors and hangs inside say that; check.case in
                         labs
 

@@ -70,6 +70,14 @@ _running: dict[tuple, _Server] = {}  # by what they were started with, the oldes
 _one_at_a_time = threading.Lock()
 
 
+def _forget() -> None:
+    """In a fork of this process: the servers are the parent's, which may go on, and so is a lock
+    that a thread of it holds."""
+    global _one_at_a_time
+    _running.clear()
+    _one_at_a_time = threading.Lock()
+
+
 def through_forks(commands: list, path: list[str]) -> list:
     """The commands that start the ranks, so that they start forks; as they are, where that cannot
     be.
@@ -179,4 +187,4 @@ def end_all() -> None:
 
 
 atexit.register(end_all)
-os.register_at_fork(after_in_child=_running.clear)  # they are the parent's, which may go on
+os.register_at_fork(after_in_child=_forget)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from functools import cache, wraps
 
 from labkit import placement, world
-from labkit.errors import counted
 
 
 def in_group(backend: str | None = None) -> Callable[[Callable], Callable]:
@@ -73,8 +72,8 @@ def _devices(backend: str | None) -> Iterator[tuple[str, object]]:
         return
     if backend is None and world.is_root() and world.device() != "cpu":
         _say_once(
-            f"{world.local_size()} ranks share {counted(world.gpu_count(), 'GPU')}, and NCCL wants"
-            " one each: Gloo carries what they send, and tensors stay in host memory."
+            "Not each rank has a GPU of its own, which NCCL wants: Gloo carries what they send, and"
+            " tensors stay in host memory."
         )
     before = os.environ.get("LABKIT_DEVICE")
     os.environ["LABKIT_DEVICE"] = "cpu"

@@ -72,11 +72,13 @@ def threads(count: int | None) -> Iterator[None]:
         yield
         return
     before = _threads_of_torch()
-    with environment(dict.fromkeys(plans.THREAD_VARIABLES, str(count))):
-        limit_threads(count)
-        yield
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(before)
+    try:
+        with environment(dict.fromkeys(plans.THREAD_VARIABLES, str(count))):
+            limit_threads(count)
+            yield
+    finally:
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(before)
 
 
 def _threads_of_torch() -> int:

@@ -107,7 +107,8 @@ def ranks_here(n: int) -> int:
     return world.size() if world.launcher() else n
 
 
-def nodes_here(ranks: int) -> int:
-    """On how many nodes a run of so many ranks is. Each rank is asked: nodes may have different
-    numbers of them."""
-    return len(set(run(socket.gethostname, ranks=ranks))) if world.launcher() else 1
+def nodes_here() -> int:
+    """On how many nodes the ranks of this job are; all of them call it. 1 where no launcher started
+    this file."""
+    # Each rank is asked: nodes may have different numbers of them.
+    return len(set(run(socket.gethostname, ranks=world.size()))) if world.launcher() else 1

@@ -112,7 +112,7 @@ elif scene == "all ranks":
     show(runs.run(alone, 20, ranks=2, echo=False))
     show(runs.ranks_here(7))
     socket.gethostname = lambda: f"node{world.rank() // 2}"
-    show(f"{runs.nodes_here(3)} nodes")
+    show(f"{runs.nodes_here()} nodes")
 elif scene == "one after the other":
     show(("threads", *(runs.run(threads, threads=count) for count in (None, 5, None))))
     show(("mapped", runs.run(lambda comm: sorted(shm.mapped("self")), ranks=2)))

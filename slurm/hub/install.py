@@ -18,7 +18,7 @@ from labkit import paths
 from labkit.errors import LabError, exit_status
 
 HERE = Path(__file__).resolve().parent
-VENV = HERE.parents[1] / ".venv"
+VENV = (HERE.parents[1] / ".venv").resolve()  # may be a link: programs in it name their own folder
 HUB = VENV / "hub"
 LOG = VENV / "setup-logs" / "hub.log"
 STAMP = HUB / "installed.txt"
